@@ -251,6 +251,11 @@ impl KeptPermits {
             expired.extend(held.remove(PermitId::from_bits(id)));
         }
         drop(held);
+        for kept in &expired {
+            if let KeptHolds::All(permit) = &kept.holds {
+                permit.settle_places(kept.expires);
+            }
+        }
         self.give_back_places(&expired);
         expired
     }

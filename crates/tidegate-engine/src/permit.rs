@@ -88,6 +88,16 @@ impl Permit {
         self.holds().any(|one| one.place.is_some())
     }
 
+    /// Counts the time for which its places were kept until `now`, and charges it to whom they were
+    /// given. For a permit that is dropped instead of being settled.
+    pub(crate) fn settle_places(&self, now: Timestamp) {
+        for holds in self.holds() {
+            if let Some(place) = &holds.place {
+                place.settle(holds.limits.admitted_at(), now);
+            }
+        }
+    }
+
     /// When all loans have expired by themselves; `None` without a loan, or for one that does not
     /// expire.
     pub fn expires_at(&self) -> Option<Timestamp> {

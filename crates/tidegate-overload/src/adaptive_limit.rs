@@ -155,6 +155,12 @@ impl AdaptiveLimit {
         }
     }
 
+    /// Takes in the work in flight of each namespace, before [`AdaptiveLimit::tick`]. Without it,
+    /// no namespace is known to have work of which nothing has ended.
+    pub fn observe_in_flight(&self, places: impl Iterator<Item = (u32, u64)>) {
+        lock(&self.window).add_shares(places);
+    }
+
     /// Decides the limit at `now` and returns it. `in_flight` is the work in flight since the last
     /// tick, on average. A late tick makes the window longer; a clock that stepped back starts a
     /// new window and changes nothing else.

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use tidegate_core::Class;
 
-use crate::cursor_positions::{LastLevel, PromisedParts};
+use crate::cursor_positions::{LastLevel, PromisedParts, UNQUEUED_KEPT};
 use crate::namespace_cursor::NamespaceCursor;
 use crate::namespace_demand::{ClassDemand, NamespaceDemand};
 use crate::namespace_slots::NamespaceTick;
@@ -151,12 +151,12 @@ impl Allowance {
         if load.queue.is_overloaded() {
             self.calm = 0;
             self.places = load.places;
-            self.cut(load.queue.delay_ratio);
+            self.cut(load.queue.delay_ratio, CAPACITY_KEPT);
         } else if load.queue.is_idle() && load.turned_away > 0 && load.utilization >= FULL {
             // Requests that do not wait find no place: who asks most often would have them all.
             self.calm = 0;
             self.places = load.places;
-            self.cut(UNQUEUED_RATIO);
+            self.cut(UNQUEUED_RATIO, UNQUEUED_KEPT);
         } else if let Some(allowed) = self.allowed {
             let is_calm = load.queue.is_empty && load.queue.shed == 0 && load.turned_away == 0;
             self.calm = if is_calm { self.calm.saturating_add(1) } else { 0 };
@@ -212,7 +212,8 @@ impl Allowance {
         for (slot, namespace) in &mut self.namespaces {
             namespace.weigh(mean_us);
             offered += namespace.last().iter().sum::<f64>();
-            served += tick_of(*slot).map_or(0.0, |tick| tick.served as f64) * namespace.weight();
+            let of_class = tick_of(*slot).map_or([0; Class::ALL.len()], |tick| tick.served);
+            served += of_class.iter().zip(namespace.weights()).map(|(one, by)| *one as f64 * by).sum::<f64>();
         }
         self.recent.rotate_right(1);
         self.recent[0] =
@@ -233,12 +234,12 @@ impl Allowance {
         served / in_use.max(UTILIZATION_MIN * self.ticks.max(1) as f64)
     }
 
-    fn cut(&mut self, delay_ratio: f64) {
+    fn cut(&mut self, delay_ratio: f64, kept: f64) {
         let factor = (1.0 - DECREASE * (delay_ratio - 1.0)).max(FACTOR_MIN);
         let capacity = self.capacity();
         let from = self.allowed.unwrap_or(capacity);
         // At least one unit: the most important level that is offered is never shed by chance.
-        let least = (CAPACITY_KEPT * capacity).max(BEST_KEPT * self.best).max(1.0);
+        let least = (kept * capacity).max(BEST_KEPT * self.best).max(1.0);
         self.allowed = Some((from * factor).max(least));
     }
 
@@ -310,7 +311,8 @@ impl Allowance {
             .collect();
         let demands: Vec<_> = self.namespaces.values().collect();
         let at = |index: usize, level: usize| demands[index].at(level) * scales[index];
-        let positions = parts.cursors(&names, at, allowed, LastLevel::Served);
+        let waits = |index: usize, class: usize| demands[index].waits(class);
+        let positions = parts.cursors(&names, at, waits, allowed, LastLevel::Served);
         self.is_at_end = positions.is_at_end;
         let is_open = positions.cursors.iter().all(|cursor| *cursor == NamespaceCursor::OPEN);
         for (namespace, cursor) in self.namespaces.values_mut().zip(positions.cursors) {
@@ -352,7 +354,7 @@ mod tests {
         let parts = PromisedParts { config: &config, shares: &shares };
         let tick = NamespaceTick {
             offered: Some(Box::new(*levels)),
-            served,
+            served: [served, 0, 0, 0],
             ..NamespaceTick::idle(0, NamespaceKey::Exact(1))
         };
         let load = TickLoad { namespaces: &[tick], parts, queue, turned_away: 1, utilization, places: 10 };
@@ -442,14 +444,14 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_do_not_wait_and_find_no_place_close_the_cursor_down_to_the_capacity() {
+    fn requests_that_do_not_wait_and_find_no_place_close_the_cursor_down_to_half_more_than_the_capacity() {
         let idle = QueueObservation { is_empty: true, ..QueueObservation::NONE };
         let mut allowance = Allowance::new();
         for _ in 0..20 {
             tick_of(&mut allowance, &offered(300), idle, SERVED, 1.0);
         }
         let kept = allowance.allowed.unwrap() / SERVED as f64;
-        assert!((1.0..1.1).contains(&kept), "{kept}");
+        assert!((1.4..1.6).contains(&kept), "{kept}");
         // Refusals by chance while places are idle say nothing.
         let mut allowance = Allowance::new();
         assert_eq!(tick_of(&mut allowance, &offered(80), idle, 80, 0.8), Cursor::OPEN);

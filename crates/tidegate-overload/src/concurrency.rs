@@ -90,8 +90,17 @@ impl AdaptiveBound {
         }
     }
 
-    /// The limit from now on, after so much work in flight on average; `None` without one.
-    pub(crate) fn tick(&self, now: Timestamp, in_flight: u64) -> Option<u64> {
-        lock(&self.limit).as_ref().map(|limit| limit.tick(now, in_flight))
+    /// The limit from now on, after so much work in flight on average; `places` is that of each
+    /// namespace now. `None` without one.
+    pub(crate) fn tick(
+        &self,
+        now: Timestamp,
+        in_flight: u64,
+        places: impl Iterator<Item = (u32, u64)>,
+    ) -> Option<u64> {
+        let limit = lock(&self.limit);
+        let limit = limit.as_ref()?;
+        limit.observe_in_flight(places);
+        Some(limit.tick(now, in_flight))
     }
 }

@@ -218,7 +218,8 @@ impl CursorControl {
         let names: Vec<_> = offers.iter().map(|(one, _)| one.namespace).collect();
         let at = |index: usize, level: usize| offers[index].1[level] as f64;
         let total: u64 = offers.iter().flat_map(|(_, levels)| levels.iter()).sum();
-        let positions = measures.parts.cursors(&names, at, total as f64 * self.share, LastLevel::Shed);
+        let capacity = total as f64 * self.share;
+        let positions = measures.parts.cursors(&names, at, |_, _| true, capacity, LastLevel::Shed);
         self.is_at_end = positions.is_at_end;
         for ((one, _), cursor) in offers.iter().zip(positions.cursors) {
             match self.unqueued.iter_mut().find(|known| known.slot == one.slot) {

@@ -45,11 +45,13 @@ impl PromisedParts<'_> {
     }
 
     /// The cursor of each namespace that takes in no more than its parts of a capacity. `at` is the
-    /// demand of the namespace with an index at a level. No cursor sheds the highest class.
+    /// demand of the namespace with an index at a level; `waits` says whether its requests of a
+    /// class wait for a place, those with the number of a class. No cursor sheds the highest class.
     pub(crate) fn cursors(
         &self,
         namespaces: &[NamespaceKey],
         at: impl Fn(usize, usize) -> f64,
+        waits: impl Fn(usize, usize) -> bool,
         capacity: f64,
         last: LastLevel,
     ) -> CursorPositions {
@@ -68,7 +70,8 @@ impl PromisedParts<'_> {
                 if is_within || class == Class::CriticalPlus as usize {
                     return 0;
                 }
-                let part = parts[class] + allowance_for_chance(parts[class], capacity);
+                let kept = if waits(index, class) { 1.0 } else { UNQUEUED_KEPT };
+                let part = kept * parts[class] + allowance_for_chance(parts[class], capacity);
                 position_for(|cohort| at(index, cohorts_of(class).start + cohort), part, last)
             };
             NamespaceCursor(core::array::from_fn(position))
@@ -89,6 +92,10 @@ pub(crate) struct CursorPositions {
     /// Whether the highest class, which no cursor sheds, asks for more than its part.
     pub(crate) is_at_end: bool,
 }
+
+/// Of requests that do not wait so many times the part is let in: of exactly the part, arriving by
+/// chance, many would find no place, and others one that is free later.
+pub(crate) const UNQUEUED_KEPT: f64 = 1.5;
 
 /// By so much a demand may be above its part because of rounding.
 const ROUNDING: f64 = 1e-9;
@@ -148,7 +155,7 @@ mod tests {
     ) -> Vec<NamespaceCursor> {
         let (config, shares) = parts();
         PromisedParts { config: &config, shares: &shares }
-            .cursors(namespaces, at, capacity, LastLevel::Served)
+            .cursors(namespaces, at, |_, _| true, capacity, LastLevel::Served)
             .cursors
     }
 
@@ -162,7 +169,7 @@ mod tests {
         assert_eq!(cursors(&ONE, alone, 100.0), [NamespaceCursor::OPEN], "one tenant is for the queue");
         let (config, shares) = parts();
         let promised = PromisedParts { config: &config, shares: &shares };
-        let shed = promised.cursors(&ONE, alone, 100.0, LastLevel::Shed).cursors;
+        let shed = promised.cursors(&ONE, alone, |_, _| true, 100.0, LastLevel::Shed).cursors;
         assert_eq!(shed, [NamespaceCursor([51, 0, 0, 0])]);
     }
 

@@ -213,7 +213,7 @@ impl FairQueue {
     }
 
     /// Corrects what a request was charged, by the time for which it kept its place; at least a
-    /// tenth of the typical time. Its namespace is charged the time itself, its tenant and class
+    /// tenth of the typical time. Its class and namespace are charged the time itself, its tenant
     /// the recent average of the tenant, as the tenant's next requests are.
     pub fn settle(&mut self, entrant: &Entrant, held: Duration, now: Timestamp) {
         let charge = self.times.learn(entrant.group.namespace, entrant.tenant, held, now);
@@ -289,17 +289,23 @@ impl FairQueue {
 
     /// The request that is next.
     pub fn next(&self) -> Option<Position> {
-        let next = Class::ALL.map(|class| {
-            let may_take =
-                |namespace| self.place_bounds.as_ref().is_none_or(|bounds| bounds.allow(namespace));
-            self.classes[class as usize].next(may_take)
-        });
+        let next = Class::ALL.map(|class| self.next_of(class));
         next[self.schedule.next(&self.config, next.map(|next| next.is_some()))? as usize]
     }
 
-    /// Whether a namespace may take one more place.
-    fn may_take_place(&self, namespace: NamespaceKey) -> bool {
-        self.place_bounds.as_ref().is_none_or(|bounds| bounds.allow(namespace))
+    /// The request of a class that is next, of the namespaces that may take a place.
+    fn next_of(&self, class: Class) -> Option<Position> {
+        self.classes[class as usize].next(|namespace| self.may_take_place(namespace, class))
+    }
+
+    /// Whether a request of this class or a higher one waits that may take a place.
+    pub fn has_taker_from(&self, class: Class) -> bool {
+        Class::ALL[class as usize..].iter().any(|class| self.next_of(*class).is_some())
+    }
+
+    /// Whether a namespace may take one more place for a request of a class.
+    fn may_take_place(&self, namespace: NamespaceKey, class: Class) -> bool {
+        self.place_bounds.as_ref().is_none_or(|bounds| bounds.allow(namespace, class))
     }
 
     fn waits(&self) -> [bool; 4] {
@@ -402,7 +408,7 @@ impl FairQueue {
         queue.correct(tenant_of(entrant), costs, flows_max, &self.shares);
         if !self.is_empty() {
             let most = self.times.typical_charge().saturating_mul(CLASS_CORRECTION);
-            let cost = cost.clamp(charged.saturating_sub(most), charged.saturating_add(most));
+            let cost = of_namespace.clamp(charged.saturating_sub(most), charged.saturating_add(most));
             self.schedule.correct(&self.config, entrant.class, charged, cost);
         }
     }

@@ -20,11 +20,11 @@
 //! let mut first = RequestRecord::new(resource, level);
 //! overload.offer(&mut first, now);
 //! assert!(overload.shed(&first).is_none());
-//! let place = overload.take_place(&mut first, now).expect("one place is free");
+//! let place = overload.take_place(&mut first, PlaceWait::Not, now).expect("one place is free");
 //! overload.end(first, OfferOutcome::Admitted);
 //! let mut second = RequestRecord::new(resource, level);
 //! overload.offer(&mut second, now);
-//! assert!(overload.take_place(&mut second, now).is_err());
+//! assert!(overload.take_place(&mut second, PlaceWait::Not, now).is_err());
 //! overload.end(second, OfferOutcome::NoPlace);
 //! overload.give_back(place);
 //! # Ok::<(), tidegate_overload::OverloadError>(())
@@ -32,6 +32,10 @@
 
 #![forbid(unsafe_code)]
 
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "samples of a window are far below 2^53, and a latency is a rough number"
+)]
 mod adaptive_limit;
 #[expect(
     clippy::cast_precision_loss,
@@ -76,6 +80,11 @@ mod outcome;
 mod overload;
 mod pacer;
 mod place_bounds;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of a tick are far below 2^53, and a part is a rough number"
+)]
+mod place_parts;
 mod position_map;
 mod queue_observation;
 mod request_record;
@@ -109,7 +118,7 @@ pub use load_level::LoadLevel;
 pub use marginal_rank::MarginalRank;
 pub use namespaces::{NAMESPACES_MAX, NamespaceShares};
 pub use outcome::{ClassStats, OfferOutcome};
-pub use overload::{Overload, PlaceRefusal, Signal};
+pub use overload::{Overload, PlaceRefusal, PlaceWait, Signal};
 pub use place_bounds::PlaceBounds;
 pub use queue_observation::QueueObservation;
 pub use request_record::RequestRecord;

@@ -1,7 +1,7 @@
 //! The demand of one namespace at a resource, and its cursor.
 //!
-//! A request counts by the time for which the requests of its namespace keep a place, relative to
-//! that of all: what is shared is the time of places, not the number of requests.
+//! A request counts by the time for which the requests of its class and namespace keep a place,
+//! relative to that of all: what is shared is the time of places, not the number of requests.
 
 use tidegate_core::Class;
 
@@ -31,6 +31,9 @@ const WEIGHT_MAX: f64 = 1_000.0;
 /// A namespace that has asked for nothing for so many ticks is forgotten.
 const FORGET_TICKS: u32 = 100;
 
+/// Requests of a class wait if none of them found no place and left in so many ticks.
+const QUEUED_TICKS: u32 = 10;
+
 /// The demand of each class.
 pub(crate) type ClassDemand = [f64; Class::ALL.len()];
 
@@ -48,12 +51,14 @@ pub(crate) struct NamespaceDemand {
     far: [u32; Class::ALL.len()],
     /// The ticks in a row without a request.
     silent: u32,
+    /// The ticks since requests of each class found no place and did not wait for one.
+    queued: [u32; Class::ALL.len()],
     /// The requests whose work has ended, and the microseconds for which they kept their places,
     /// fading.
-    ended: f64,
-    held_us: f64,
-    /// The time for which a request keeps a place, relative to that of all namespaces.
-    weight: f64,
+    ended: ClassDemand,
+    held_us: ClassDemand,
+    /// The time for which a request of each class keeps a place, relative to that of all.
+    weights: ClassDemand,
 }
 
 impl NamespaceDemand {
@@ -66,9 +71,10 @@ impl NamespaceDemand {
             cursor: NamespaceCursor::OPEN,
             far: [0; Class::ALL.len()],
             silent: 0,
-            ended: 0.0,
-            held_us: 0.0,
-            weight: 1.0,
+            queued: [QUEUED_TICKS; Class::ALL.len()],
+            ended: [0.0; Class::ALL.len()],
+            held_us: [0.0; Class::ALL.len()],
+            weights: [1.0; Class::ALL.len()],
         }
     }
 
@@ -76,9 +82,13 @@ impl NamespaceDemand {
     pub(crate) fn learn(&mut self, tick: Option<&NamespaceTick>) {
         let offered = tick.and_then(|tick| tick.offered.as_deref());
         self.silent = if tick.is_some() { 0 } else { self.silent.saturating_add(1) };
-        let (ended, held_us) = tick.map_or((0, 0), |tick| (tick.ended, tick.held_us));
-        self.ended = self.ended * HELD_KEPT + ended as f64;
-        self.held_us = self.held_us * HELD_KEPT + held_us as f64;
+        for class in 0..Class::ALL.len() {
+            let (ended, held_us) = tick.map_or((0, 0), |tick| (tick.ended[class], tick.held_us[class]));
+            self.ended[class] = self.ended[class] * HELD_KEPT + ended as f64;
+            self.held_us[class] = self.held_us[class] * HELD_KEPT + held_us as f64;
+            let is_unplaced = tick.is_some_and(|tick| tick.unplaced[class] > 0);
+            self.queued[class] = if is_unplaced { 0 } else { self.queued[class].saturating_add(1) };
+        }
         let newest = self.fair.learn(offered.unwrap_or(&[0; LEVELS]), DEMAND_GAIN);
         self.unknown *= 1.0 - f64::from(DEMAND_GAIN);
         self.recent.rotate_right(1);
@@ -86,22 +96,32 @@ impl NamespaceDemand {
     }
 
     /// The requests that have ended lately, and for how long they kept their places together.
-    pub(crate) const fn held(&self) -> (f64, f64) {
-        (self.ended, self.held_us)
+    pub(crate) fn held(&self) -> (f64, f64) {
+        (self.ended.iter().sum(), self.held_us.iter().sum())
     }
 
     /// Sets the time for which a request of all namespaces keeps a place on average, in
-    /// microseconds; 0: it is not known.
+    /// microseconds; 0: it is not known. A class of which few requests have ended lately has the
+    /// time of all its namespace's.
     pub(crate) fn weigh(&mut self, mean_us: f64) {
-        let own = self.held_us / self.ended.max(f64::MIN_POSITIVE);
-        let is_known = self.ended >= HELD_SAMPLES && mean_us > 0.0;
-        self.weight = if is_known { (own / mean_us).clamp(1.0 / WEIGHT_MAX, WEIGHT_MAX) } else { 1.0 };
+        let all = self.held();
+        self.weights = core::array::from_fn(|class| {
+            let known = [(self.ended[class], self.held_us[class]), all];
+            let known = known.into_iter().find(|(ended, _)| *ended >= HELD_SAMPLES && mean_us > 0.0);
+            let weight = known.map_or(1.0, |(ended, held_us)| held_us / ended / mean_us);
+            weight.clamp(1.0 / WEIGHT_MAX, WEIGHT_MAX)
+        });
     }
 
-    /// The weight of one of its requests: the time for which it keeps a place, relative to that of
-    /// all namespaces.
-    pub(crate) const fn weight(&self) -> f64 {
-        self.weight
+    /// The weight of one of its requests of each class: the time for which it keeps a place,
+    /// relative to that of all.
+    pub(crate) const fn weights(&self) -> ClassDemand {
+        self.weights
+    }
+
+    /// Whether its requests of a class wait where no place is free, as far as was seen lately.
+    pub(crate) const fn waits(&self, class: usize) -> bool {
+        self.queued[class] >= QUEUED_TICKS
     }
 
     /// Whether it has asked for nothing for so long that it is forgotten.
@@ -111,7 +131,7 @@ impl NamespaceDemand {
 
     /// The demand that counts at a level.
     pub(crate) fn at(&self, level: usize) -> f64 {
-        self.fair.at(level) * self.weight / (1.0 - self.unknown)
+        self.fair.at(level) * self.weights[level / usize::from(COHORTS)] / (1.0 - self.unknown)
     }
 
     /// The smoothed demand that counts.
@@ -121,12 +141,17 @@ impl NamespaceDemand {
 
     /// The demand of the last tick.
     pub(crate) fn last(&self) -> ClassDemand {
-        self.recent[0].map(|demand| demand * self.weight)
+        self.weighed(self.recent[0])
     }
 
     /// The mean demand of the last ticks.
     pub(crate) fn newest(&self) -> f64 {
-        self.recent.iter().flatten().sum::<f64>() * self.weight / NEWEST_TICKS as f64
+        let sum: f64 = self.recent.iter().flat_map(|tick| self.weighed(*tick)).sum();
+        sum / NEWEST_TICKS as f64
+    }
+
+    fn weighed(&self, demand: ClassDemand) -> ClassDemand {
+        core::array::from_fn(|class| demand[class] * self.weights[class])
     }
 
     pub(crate) const fn cursor(&self) -> NamespaceCursor {

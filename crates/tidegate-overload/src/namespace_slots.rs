@@ -13,6 +13,7 @@ use tidegate_core::{Class, Timestamp};
 use crate::cursor::{COHORTS, Cursor, LEVELS, RequestLevel};
 use crate::namespace_cursor::NamespaceCursor;
 use crate::namespaces::{NAMESPACES_MAX, NamespaceKey};
+use crate::pacer::NamespacePace;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A slot that has no namespace, and never had one where a search passes.
@@ -27,6 +28,9 @@ const REFUSAL: u64 = 256;
 const REFUSAL_FADE: u64 = 128;
 /// Added to the number of a namespace in its slot.
 const FIRST: u64 = 2;
+
+/// A number for each class.
+type PerClass = [AtomicU64; Class::ALL.len()];
 
 /// The slots of one resource.
 #[derive(Debug)]
@@ -46,28 +50,37 @@ struct NamespaceSlot {
     offered: OnceLock<Box<[AtomicU64; LEVELS]>>,
     /// A [`NamespaceCursor`] in one word. Relaxed: one word, ordered with nothing.
     cursor: AtomicU64,
-    /// The places in flight that it has, and the most that it may have. Relaxed: numbers, ordered
-    /// with nothing.
-    places: AtomicU64,
-    places_max: AtomicU64,
+    /// The places in flight that it has in each class, and the most that it may have. Relaxed:
+    /// numbers, ordered with nothing.
+    places: PerClass,
+    places_max: PerClass,
+    /// The most places that it may have in all classes.
+    all_places_max: AtomicU64,
     /// Until when it is held back to its part, in nanoseconds.
     held_back_until: AtomicU64,
-    /// The requests that began to be served since the last tick.
-    served: AtomicU64,
-    /// The requests whose work has ended since the last tick, and the microseconds for which they
-    /// kept their places.
-    ended: AtomicU64,
-    held_us: AtomicU64,
+    /// The requests of each class that began to be served since the last tick, and those that were
+    /// refused for want of a place and do not wait for one.
+    served: PerClass,
+    unplaced: PerClass,
+    /// The requests of each class whose work has ended since the last tick, and the microseconds
+    /// for which they kept their places.
+    ended: PerClass,
+    held_us: PerClass,
     /// Those of them that succeeded, and the microseconds until their answers.
     answered: AtomicU64,
     answer_us: AtomicU64,
     /// The refusals by load that callers have not repeated yet, in parts of [`REFUSAL`].
     refused: AtomicU64,
+    /// The pace of its requests whose end is not reported.
+    pace: NamespacePace,
     /// The cohorts of each class below which the requests that the cursor lets in are marginal; 0:
     /// none. Relaxed, like the cursor: between two stores a request is judged by one old and one
     /// new position.
     marginal: AtomicU64,
 }
+
+/// A count for each class.
+pub(crate) type ClassCounts = [u64; Class::ALL.len()];
 
 /// The requests of one namespace in a tick.
 #[derive(Clone, Debug)]
@@ -76,37 +89,46 @@ pub(crate) struct NamespaceTick {
     pub(crate) namespace: NamespaceKey,
     /// Those that were offered, by level; `None`: no request was.
     pub(crate) offered: Option<Box<[u64; LEVELS]>>,
-    /// Those that began to be served.
-    pub(crate) served: u64,
-    /// Those whose work has ended, and the microseconds for which they kept their places.
-    pub(crate) ended: u64,
-    pub(crate) held_us: u64,
+    /// Those of each class that began to be served, and those that found no place and do not wait.
+    pub(crate) served: ClassCounts,
+    pub(crate) unplaced: ClassCounts,
+    /// Those of each class whose work has ended, and the microseconds for which they kept their
+    /// places.
+    pub(crate) ended: ClassCounts,
+    pub(crate) held_us: ClassCounts,
     /// Those that succeeded, and the microseconds until their answers.
     pub(crate) answered: u64,
     pub(crate) answer_us: u64,
 }
 
+#[cfg(all(test, not(tidegate_loom)))]
 impl NamespaceTick {
     /// A tick without a request.
     pub(crate) const fn idle(slot: usize, namespace: NamespaceKey) -> Self {
-        Self { slot, namespace, offered: None, served: 0, ended: 0, held_us: 0, answered: 0, answer_us: 0 }
+        let none = [0; Class::ALL.len()];
+        let (served, unplaced, ended, held_us) = (none, none, none, none);
+        Self { slot, namespace, offered: None, served, unplaced, ended, held_us, answered: 0, answer_us: 0 }
     }
 }
 
 impl NamespaceSlots {
     pub(crate) fn new() -> Self {
+        let each = |number| core::array::from_fn(|_| AtomicU64::new(number));
         let slot = |_| NamespaceSlot {
             offered: OnceLock::new(),
             cursor: AtomicU64::new(0),
-            places: AtomicU64::new(0),
-            places_max: AtomicU64::new(u64::MAX),
+            places: each(0),
+            places_max: each(u64::MAX),
+            all_places_max: AtomicU64::new(u64::MAX),
             held_back_until: AtomicU64::new(0),
-            served: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            held_us: AtomicU64::new(0),
+            served: each(0),
+            unplaced: each(0),
+            ended: each(0),
+            held_us: each(0),
             answered: AtomicU64::new(0),
             answer_us: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            pace: NamespacePace::new(),
             marginal: AtomicU64::new(0),
         };
         Self {
@@ -230,33 +252,45 @@ impl NamespaceSlots {
 
     /// The requests that began to be served since the last tick, of all namespaces.
     pub(crate) fn served(&self) -> u64 {
-        let served = self.slots.iter().map(|slot| slot.served.load(Ordering::Relaxed));
-        served.fold(0, u64::saturating_add)
+        self.slots.iter().fold(0, |sum, slot| sum.saturating_add(sum_of(&slot.served)))
     }
 
-    /// Counts a place that a namespace takes. The slot, which keeps its namespace until the place
-    /// is [given back](NamespaceSlots::give_back_place); `None`: it has as many as it may.
+    /// Counts a place that a namespace takes for a request of a class. The slot, which keeps its
+    /// namespace until the place is [given back](NamespaceSlots::give_back_place); `None`: it has
+    /// as many as it may.
     #[inline]
-    pub(crate) fn take_place(&self, namespace: u32) -> Option<u8> {
+    pub(crate) fn take_place(&self, namespace: u32, class: Class) -> Option<u8> {
         let slot = self.claim(namespace);
         let of = &self.slots[slot];
-        if of.places.fetch_add(1, Ordering::Relaxed) >= of.places_max.load(Ordering::Relaxed) {
-            of.places.fetch_sub(1, Ordering::Relaxed);
-            return None;
+        let before = of.places[class as usize].fetch_add(1, Ordering::Relaxed);
+        let is_within = before < of.places_max[class as usize].load(Ordering::Relaxed)
+            && of.is_within(of.all_places_max.load(Ordering::Relaxed));
+        if is_within {
+            return Some(slot as u8);
         }
-        Some(slot as u8)
+        of.places[class as usize].fetch_sub(1, Ordering::Relaxed);
+        None
     }
 
-    /// Whether a namespace may take one more place.
+    /// [`NamespaceSlots::take_place`] whatever the bounds are.
+    pub(crate) fn take_place_anyway(&self, namespace: u32, class: Class) -> u8 {
+        let slot = self.claim(namespace);
+        self.slots[slot].places[class as usize].fetch_add(1, Ordering::Relaxed);
+        slot as u8
+    }
+
+    /// Whether a namespace may take one more place for a request of a class.
     #[inline]
-    pub(crate) fn may_take_place(&self, namespace: NamespaceKey) -> bool {
+    pub(crate) fn may_take_place(&self, namespace: NamespaceKey, class: Class) -> bool {
         let slot = match namespace {
             NamespaceKey::Exact(number) => self.find(number),
             NamespaceKey::Rest => Some(NAMESPACES_MAX),
         };
         slot.is_none_or(|slot| {
-            let of = &self.slots[slot];
-            of.places.load(Ordering::Relaxed) < of.places_max.load(Ordering::Relaxed)
+            let (of, class) = (&self.slots[slot], class as usize);
+            let all_max = of.all_places_max.load(Ordering::Relaxed);
+            of.places[class].load(Ordering::Relaxed) < of.places_max[class].load(Ordering::Relaxed)
+                && (all_max == u64::MAX || sum_of(&of.places) < all_max)
         })
     }
 
@@ -270,21 +304,31 @@ impl NamespaceSlots {
     pub(crate) fn has_bounds(&self, now: Timestamp) -> bool {
         self.slots.iter().any(|slot| {
             slot.held_back_until.load(Ordering::Relaxed) > now.as_nanos()
-                || slot.places_max.load(Ordering::Relaxed) != u64::MAX
+                || slot.all_places_max.load(Ordering::Relaxed) != u64::MAX
         })
     }
 
-    /// Sets the most places of each namespace at `now`: its part for those that are held back,
-    /// which `part_of` says. Whether any of them may have more than before.
-    pub(crate) fn bound_places(&self, now: Timestamp, part_of: impl Fn(usize, NamespaceKey) -> u64) -> bool {
+    /// Sets the most places of each namespace in all classes at `now`: its part for those that are
+    /// held back, which `part_of` says. Whether any of them may have more than before.
+    pub(crate) fn bound_all_places(&self, now: Timestamp, part_of: impl Fn(usize, NamespaceKey) -> u64) -> bool {
         let mut is_raised = false;
         for (number, slot) in self.slots.iter().enumerate() {
             let is_held_back = slot.held_back_until.load(Ordering::Relaxed) > now.as_nanos();
             let max = if is_held_back { part_of(number, self.key(number)) } else { u64::MAX };
-            let before = slot.places_max.load(Ordering::Relaxed);
-            if before != max {
-                slot.places_max.store(max, Ordering::Relaxed);
-                is_raised |= max > before;
+            is_raised |= raise(&slot.all_places_max, max);
+        }
+        is_raised
+    }
+
+    /// Sets the most places of namespaces in each class, by slot; all others are not bounded.
+    /// Whether any of them may have more than before.
+    pub(crate) fn bound_places(&self, bounds: &[(usize, ClassCounts)]) -> bool {
+        let mut is_raised = false;
+        for (number, slot) in self.slots.iter().enumerate() {
+            let bound = bounds.iter().find(|(of, _)| *of == number);
+            let bound = bound.map_or([u64::MAX; Class::ALL.len()], |(_, bound)| *bound);
+            for (max, bound) in slot.places_max.iter().zip(bound) {
+                is_raised |= raise(max, bound);
             }
         }
         is_raised
@@ -292,14 +336,36 @@ impl NamespaceSlots {
 
     /// Counts a place that was given back.
     #[inline]
-    pub(crate) fn give_back_place(&self, slot: u8) {
-        self.slots[usize::from(slot)].places.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn give_back_place(&self, slot: u8, class: Class) {
+        self.slots[usize::from(slot)].places[class as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that found no place and does not wait for one.
+    pub(crate) fn count_unplaced(&self, level: RequestLevel) {
+        let slot = &self.slots[self.claim(level.namespace())];
+        slot.unplaced[level.class() as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The slots of namespaces that have places, each with their number.
     pub(crate) fn places(&self) -> impl Iterator<Item = (usize, NamespaceKey, u64)> + '_ {
-        let places = self.slots.iter().map(|slot| slot.places.load(Ordering::Relaxed)).enumerate();
+        let places = self.slots.iter().map(|slot| sum_of(&slot.places)).enumerate();
         places.filter(|(_, places)| *places > 0).map(|(slot, places)| (slot, self.key(slot), places))
+    }
+
+    /// The pace of a namespace.
+    #[inline]
+    pub(crate) fn pace(&self, namespace: u32) -> &NamespacePace {
+        &self.slots[self.claim(namespace)].pace
+    }
+
+    /// The pace of a slot.
+    pub(crate) fn pace_of(&self, slot: usize) -> &NamespacePace {
+        &self.slots[slot].pace
+    }
+
+    /// The places of a slot in each class.
+    pub(crate) fn places_of(&self, slot: usize) -> ClassCounts {
+        self.slots[slot].places.each_ref().map(|places| places.load(Ordering::Relaxed))
     }
 
     /// The key under which a namespace counts.
@@ -309,23 +375,23 @@ impl NamespaceSlots {
 
     /// Counts a request that begins to be served.
     #[inline]
-    pub(crate) fn serve(&self, namespace: u32) {
-        self.slots[self.claim(namespace)].served.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn serve(&self, level: RequestLevel) {
+        let slot = &self.slots[self.claim(level.namespace())];
+        slot.served[level.class() as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes a request back that did not begin to be served, never below zero.
-    pub(crate) fn unserve(&self, namespace: u32) {
-        if let Some(slot) = self.find(namespace) {
-            let less = |served: u64| served.checked_sub(1);
-            let _ = self.slots[slot].served.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    pub(crate) fn unserve(&self, level: RequestLevel) {
+        if let Some(slot) = self.find(level.namespace()) {
+            lessen(&self.slots[slot].served[level.class() as usize]);
         }
     }
 
     /// Counts a request that kept its place for so long.
-    pub(crate) fn end(&self, namespace: u32, held: Duration) {
+    pub(crate) fn end(&self, namespace: u32, class: Class, held: Duration) {
         let slot = &self.slots[self.claim(namespace)];
-        slot.held_us.fetch_add(micros(held), Ordering::Relaxed);
-        slot.ended.fetch_add(1, Ordering::Relaxed);
+        slot.held_us[class as usize].fetch_add(micros(held), Ordering::Relaxed);
+        slot.ended[class as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a request that succeeded, with the time until its answer.
@@ -349,14 +415,29 @@ impl NamespaceSlots {
             let offered = levels.filter(|_| is_any).map(|levels| {
                 Box::new(core::array::from_fn(|level| levels[level].swap(0, Ordering::Relaxed)))
             });
-            let sums = [&slot.served, &slot.ended, &slot.held_us, &slot.answered, &slot.answer_us];
-            if offered.is_none() && sums.iter().all(|sum| sum.load(Ordering::Relaxed) == 0) {
+            let by_class = [&slot.served, &slot.unplaced, &slot.ended, &slot.held_us];
+            let sums = [&slot.answered, &slot.answer_us];
+            let is_none = |sum: &AtomicU64| sum.load(Ordering::Relaxed) == 0;
+            let has_none = by_class.iter().all(|sums| sums.iter().all(is_none));
+            if offered.is_none() && has_none && sums.iter().all(|sum| is_none(sum)) {
                 continue;
             }
-            let [served, ended, held_us, answered, answer_us] =
-                sums.map(|sum| sum.swap(0, Ordering::Relaxed));
-            let idle = NamespaceTick::idle(number, self.key(number));
-            all.push(NamespaceTick { offered, served, ended, held_us, answered, answer_us, ..idle });
+            let take = |sum: &AtomicU64| sum.swap(0, Ordering::Relaxed);
+            let [served, unplaced, ended, held_us] = by_class.map(|sums| sums.each_ref().map(take));
+            let [answered, answer_us] = sums.map(take);
+            let namespace = self.key(number);
+            let slot = number;
+            all.push(NamespaceTick {
+                slot,
+                namespace,
+                offered,
+                served,
+                unplaced,
+                ended,
+                held_us,
+                answered,
+                answer_us,
+            });
         }
         all
     }
@@ -419,7 +500,7 @@ impl NamespaceSlots {
     /// A namespace has asked for nothing for a while: its slot is free for another one, unless the
     /// namespace still has places. Whether the slot is free.
     pub(crate) fn release(&self, slot: usize) -> bool {
-        if self.slots[slot].places.load(Ordering::Relaxed) > 0 {
+        if sum_of(&self.slots[slot].places) > 0 {
             return false;
         }
         self.set(
@@ -429,7 +510,11 @@ impl NamespaceSlots {
         );
         self.slots[slot].refused.store(0, Ordering::Relaxed);
         self.slots[slot].held_back_until.store(0, Ordering::Relaxed);
-        self.slots[slot].places_max.store(u64::MAX, Ordering::Relaxed);
+        self.slots[slot].pace.clear();
+        let bounds = &self.slots[slot];
+        for max in bounds.places_max.iter().chain([&bounds.all_places_max]) {
+            max.store(u64::MAX, Ordering::Relaxed);
+        }
         if let Some(name) = self.names.get(slot) {
             name.store(LEFT, Ordering::Relaxed);
         }
@@ -443,6 +528,28 @@ impl NamespaceSlots {
         }
         true
     }
+}
+
+impl NamespaceSlot {
+    /// Whether it has no more places than so many.
+    #[inline]
+    fn is_within(&self, max: u64) -> bool {
+        max == u64::MAX || sum_of(&self.places) <= max
+    }
+}
+
+fn sum_of(of: &PerClass) -> u64 {
+    of.iter().fold(0, |sum, one| sum.saturating_add(one.load(Ordering::Relaxed)))
+}
+
+/// Takes one away, never below zero.
+fn lessen(count: &AtomicU64) {
+    let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+}
+
+/// Sets a bound; whether it is higher than before.
+fn raise(bound: &AtomicU64, to: u64) -> bool {
+    bound.load(Ordering::Relaxed) != to && bound.swap(to, Ordering::Relaxed) < to
 }
 
 /// A time in microseconds, at most an hour.
@@ -470,11 +577,11 @@ mod tests {
         assert!(offers[..64].iter().all(|offers| sum(offers) == 1));
         assert_eq!((offers[64].namespace, sum(&offers[64])), (NamespaceKey::Rest, 6));
         let leaves = offers.iter().find(|offers| offers.namespace == NamespaceKey::Exact(5)).unwrap();
-        let place = slots.take_place(5).unwrap();
+        let place = slots.take_place(5, Class::Critical).unwrap();
         assert!(!slots.release(leaves.slot), "its place is in use");
         let held: Vec<_> = slots.places().map(|(_, key, places)| (key, places)).collect();
         assert_eq!(held, [(NamespaceKey::Exact(5), 1)]);
-        slots.give_back_place(place);
+        slots.give_back_place(place, Class::Critical);
         assert!(slots.release(leaves.slot));
         slots.offer(level(1_000_000));
         let offers = slots.take_tick(true);
@@ -484,18 +591,31 @@ mod tests {
 
     #[test]
     fn a_namespace_that_is_held_back_has_its_part_of_the_places_and_no_more() {
+        const CLASS: Class = Class::Critical;
         let slots = NamespaceSlots::new();
         let now = Timestamp::from_secs(1_800_000_000);
-        let places: Vec<_> = (0..5).map(|_| slots.take_place(1).unwrap()).collect();
+        let places: Vec<_> = (0..5).map(|_| slots.take_place(1, CLASS).unwrap()).collect();
         slots.hold_back(1, now.saturating_add(Duration::from_mins(1)));
         let key = NamespaceKey::Exact(1);
-        assert!(!slots.bound_places(now, |_, namespace| if namespace == key { 4 } else { 0 }));
-        assert!(!slots.may_take_place(key) && slots.take_place(1).is_none());
-        assert!(slots.may_take_place(NamespaceKey::Exact(2)) && slots.take_place(2).is_some());
-        places.into_iter().take(2).for_each(|place| slots.give_back_place(place));
-        assert!(slots.take_place(1).is_some() && slots.take_place(1).is_none());
-        assert!(slots.bound_places(now.saturating_add(Duration::from_mins(1)), |_, _| 4));
-        assert!(slots.take_place(1).is_some());
+        assert!(!slots.bound_all_places(now, |_, namespace| if namespace == key { 4 } else { 0 }));
+        assert!(!slots.may_take_place(key, CLASS) && slots.take_place(1, CLASS).is_none());
+        assert!(slots.may_take_place(NamespaceKey::Exact(2), CLASS) && slots.take_place(2, CLASS).is_some());
+        places.into_iter().take(2).for_each(|place| slots.give_back_place(place, CLASS));
+        assert!(slots.take_place(1, CLASS).is_some() && slots.take_place(1, CLASS).is_none());
+        assert!(slots.bound_all_places(now.saturating_add(Duration::from_mins(1)), |_, _| 4));
+        assert!(slots.take_place(1, CLASS).is_some());
+    }
+
+    #[test]
+    fn a_bound_of_one_class_of_a_namespace_bounds_no_other() {
+        let slots = NamespaceSlots::new();
+        assert!(slots.take_place(1, Class::Critical).is_some());
+        slots.bound_places(&[(1, [u64::MAX, u64::MAX, 1, u64::MAX])]);
+        assert!(slots.take_place(1, Class::Critical).is_none());
+        assert!(slots.take_place(1, Class::Sheddable).is_some());
+        assert!(slots.take_place(2, Class::Critical).is_some());
+        assert!(slots.bound_places(&[]) && !slots.bound_places(&[]), "it may have more, once");
+        assert!(slots.take_place(1, Class::Critical).is_some());
     }
 
     #[test]

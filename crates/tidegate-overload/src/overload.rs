@@ -17,6 +17,7 @@ use crate::load_level::LoadLevel;
 use crate::marginal_rank::MarginalRank;
 use crate::namespaces::NamespaceShares;
 use crate::outcome::OfferOutcome;
+use crate::pacer::PaceVerdict;
 use crate::place_bounds::PlaceBounds;
 use crate::queue_observation::QueueObservation;
 use crate::request_record::{RequestRecord, ServedBy};
@@ -61,6 +62,17 @@ impl Signal {
     pub const fn on_all(pressure: f64) -> Self {
         Self { resource: None, pressure }
     }
+}
+
+/// Whether a request waits for a place where none is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlaceWait {
+    /// It does not: it is refused at once.
+    Not,
+    /// It does.
+    Waits,
+    /// It has waited, and is the next of its line.
+    Called,
 }
 
 /// Why a request gets no place.
@@ -280,11 +292,19 @@ impl Overload {
     /// Takes a place in flight for a request, which then counts as served: the cursor admits about
     /// as many as were.
     #[inline]
-    pub fn take_place(&self, record: &mut RequestRecord, now: Timestamp) -> Result<InFlightPermit, Shed> {
+    pub fn take_place(
+        &self,
+        record: &mut RequestRecord,
+        wait: PlaceWait,
+        now: Timestamp,
+    ) -> Result<InFlightPermit, Shed> {
         let (id, level) = (record.resource(), record.level());
         let resource = self.resource(id);
-        let Some(permit) = resource.acquire(id, level) else {
+        let Some(permit) = resource.acquire(id, level, wait == PlaceWait::Called) else {
             resource.count_shed(level);
+            if wait == PlaceWait::Not {
+                resource.count_unplaced(level);
+            }
             return Err(resource.no_place(level));
         };
         resource.count_served(level);
@@ -294,15 +314,17 @@ impl Overload {
 
     /// Paces a request whose end will not be reported, and which therefore takes no place: at most
     /// as many a second as the places could serve, by the average time from admission to end of
-    /// the last ten seconds, and as many at once as there are places. Without a sample in this
-    /// time the pace is not known, and all are admitted. `None`: it is admitted and counts as
+    /// the last ten seconds, and as many at once as there are places; each namespace has its part
+    /// of them. Without a sample in this time the pace is not known, and all are admitted. `None`: it is admitted and counts as
     /// served.
     #[inline]
     pub fn pace(&self, record: &mut RequestRecord, now: Timestamp) -> Option<Shed> {
         let (resource, level) = (self.resource(record.resource()), record.level());
-        if resource.pacer.admits(resource.in_flight.max(), now) {
+        let verdict = resource.paces(level, now);
+        if verdict != PaceVerdict::Ahead {
             resource.count_served(level);
-            record.served(ServedBy::Pace, now);
+            let is_known = verdict == PaceVerdict::InPace;
+            record.served(if is_known { ServedBy::Pace } else { ServedBy::UnknownPace }, now);
             return None;
         }
         resource.count_shed(level);
@@ -338,7 +360,7 @@ impl Overload {
         let resource = self.resource(record.resource());
         let (served, served_at) = record.take_served();
         if served == ServedBy::Pace {
-            resource.pacer.give_back(resource.in_flight.max());
+            resource.unpace(record.level(), served_at);
         }
         if served != ServedBy::None && self.is_in_sums(served_at) && !Fault::DeniedServed.is_planted() {
             resource.uncount_served(record.level());
@@ -358,7 +380,7 @@ impl Overload {
     /// Counts the time for which a request kept its place, whatever its outcome: demand and
     /// capacity are counted in it.
     pub fn count_held(&self, permit: &InFlightPermit, held: Duration) {
-        self.resource(permit.resource()).count_held(permit.namespace(), held);
+        self.resource(permit.resource()).count_held(permit, held);
     }
 
     /// The refusal of a request for want of a place. It counts as shed, but for
@@ -372,6 +394,12 @@ impl Overload {
             counted.count_shed(level);
         }
         self.would_refuse(resource, level, why)
+    }
+
+    /// Counts a request that is refused for want of a place and does not wait for one: a namespace
+    /// that has less than its part of the places is to get it.
+    pub fn count_unplaced(&self, resource: ResourceId, level: RequestLevel) {
+        self.resource(resource).count_unplaced(level);
     }
 
     /// The refusal that [`Overload::refuse`] would give; counts nothing.
@@ -501,8 +529,7 @@ impl Overload {
         now: Timestamp,
     ) -> Option<Shed> {
         let resource = self.resource(resource);
-        let is_in_pace = resource.pacer.would_admit(resource.in_flight.max(), now);
-        (!is_in_pace).then(|| resource.ahead_of_pace(level))
+        (!resource.would_pace(level, now)).then(|| resource.ahead_of_pace(level))
     }
 
     /// The number of requests in flight.

@@ -33,6 +33,8 @@ pub(crate) enum ServedBy {
     Place,
     /// It was paced, since its end is not reported.
     Pace,
+    /// The same while the pace was not known.
+    UnknownPace,
 }
 
 impl RequestRecord {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::{BindingSignal, OverloadMechanism, Timestamp};
+use tidegate_core::{BindingSignal, Class, OverloadMechanism, Timestamp};
 
 use crate::adaptive_limit::AdaptiveLimitConfig;
 use crate::backoff::{Backoff, scattered};
@@ -27,7 +27,8 @@ use crate::namespace_cursor::NamespaceCursor;
 use crate::namespace_slots::{NamespaceSlots, NamespaceTick};
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::outcome::OfferCounts;
-use crate::pacer::{Pacer, RecentService};
+use crate::pacer::{PaceDemands, PaceVerdict, Pacer};
+use crate::place_parts::PlaceParts;
 use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
 use crate::service_times::{RecentAnswers, ServiceTimes};
@@ -165,14 +166,11 @@ pub struct InFlightPermit {
     resource: ResourceId,
     /// The slot of the namespace at the resource.
     slot: u8,
+    class: Class,
     namespace: u32,
 }
 
 impl InFlightPermit {
-    const fn new(resource: ResourceId, slot: u8, namespace: u32) -> Self {
-        Self { resource, slot, namespace }
-    }
-
     /// The number of the namespace whose request has the place.
     pub const fn namespace(&self) -> u32 {
         self.namespace
@@ -197,7 +195,7 @@ pub(crate) struct Resource {
     pub(crate) latency: LatencyAverages,
     adaptive: AdaptiveBound,
     slow_answers: SlowAnswers,
-    pub(crate) pacer: Pacer,
+    pacer: Pacer,
     /// The demand of each namespace and its cursor.
     namespaces: Arc<NamespaceSlots>,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
@@ -237,7 +235,7 @@ struct ResourceControl {
     levels: LevelControl,
     /// The worst pressure of the last tick, and the position of its signal.
     pressure: Option<(f64, usize)>,
-    recent_service: RecentService,
+    pace_demands: PaceDemands,
     recent_answers: RecentAnswers,
     /// How long it takes for a request, by the last tick.
     service_times: ServiceTimes,
@@ -247,6 +245,9 @@ struct ResourceControl {
     asked: BTreeMap<usize, (NamespaceKey, Timestamp)>,
     /// The namespaces of which requests of the last tick got no place, and how many.
     refused: Vec<(NamespaceKey, u64)>,
+    /// The parts of the places, and whether any of them is a bound.
+    place_parts: PlaceParts,
+    has_part_bounds: bool,
     /// Whether a namespace may have more places than before, of which nobody was told yet.
     is_bound_raised: bool,
 }
@@ -259,7 +260,7 @@ impl ResourceControl {
         for tick in namespaces {
             let Some(offered) = &tick.offered else { continue };
             self.asked.insert(tick.slot, (tick.namespace, now));
-            let refused = offered.iter().sum::<u64>().saturating_sub(tick.served);
+            let refused = offered.iter().sum::<u64>().saturating_sub(tick.served.iter().sum());
             if refused > 0 {
                 self.refused.push((tick.namespace, refused));
             }
@@ -299,12 +300,14 @@ impl Resource {
             signals: SignalSet::new(signals),
             levels: LevelControl::new(LevelThresholds::DEFAULT),
             pressure: None,
-            recent_service: RecentService::new(),
+            pace_demands: PaceDemands::default(),
             recent_answers: RecentAnswers::default(),
             service_times: ServiceTimes::default(),
             leaving: Vec::new(),
             asked: BTreeMap::new(),
             refused: Vec::new(),
+            place_parts: PlaceParts::default(),
+            has_part_bounds: false,
             is_bound_raised: false,
         };
         let slow_answers = SlowAnswers::new();
@@ -441,39 +444,62 @@ impl Resource {
     /// Counts a request that got a place.
     #[inline]
     pub(crate) fn count_served(&self, level: RequestLevel) {
-        self.namespaces.serve(level.namespace());
+        self.namespaces.serve(level);
     }
 
     /// Takes a request back that was counted as served, never below zero.
     pub(crate) fn uncount_served(&self, level: RequestLevel) {
-        self.namespaces.unserve(level.namespace());
+        self.namespaces.unserve(level);
     }
 
     /// Counts a request that kept its place for so long.
-    pub(crate) fn count_held(&self, namespace: u32, held: Duration) {
-        self.namespaces.end(namespace, held);
+    pub(crate) fn count_held(&self, permit: &InFlightPermit, held: Duration) {
+        self.namespaces.end(permit.namespace, permit.class, held);
     }
 
-    /// Takes a place for a request; `None` if none is free.
+    /// Takes a place for a request; `None` if none is free for it. `is_called`: it was called from
+    /// a line.
     #[inline]
-    pub(crate) fn acquire(&self, id: ResourceId, level: RequestLevel) -> Option<InFlightPermit> {
-        let slot = self.namespaces.take_place(level.namespace())?;
-        if !self.in_flight.acquire(level.class()) {
-            self.namespaces.give_back_place(slot);
+    pub(crate) fn acquire(
+        &self,
+        id: ResourceId,
+        level: RequestLevel,
+        is_called: bool,
+    ) -> Option<InFlightPermit> {
+        let (namespace, class) = (level.namespace(), level.class());
+        let slot = match self.namespaces.take_place(namespace, class) {
+            Some(slot) => slot,
+            None => self.called_place(namespace, class, is_called)?,
+        };
+        if !self.in_flight.acquire(class) {
+            self.namespaces.give_back_place(slot, class);
             return None;
         }
-        Some(InFlightPermit::new(id, slot, level.namespace()))
+        Some(InFlightPermit { resource: id, slot, class, namespace })
+    }
+
+    /// The slot of a namespace that has as many places as it may, for a request that was called
+    /// from a line without an order that could pass it over.
+    #[cold]
+    fn called_place(&self, namespace: u32, class: Class, is_called: bool) -> Option<u8> {
+        let is_passed_over = !is_called || lock(&self.control).config.queue.is_some();
+        (!is_passed_over).then(|| self.namespaces.take_place_anyway(namespace, class))
     }
 
     /// Whether its namespace may have one more place.
     pub(crate) fn may_take_place(&self, level: RequestLevel) -> bool {
-        self.namespaces.may_take_place(self.namespaces.key_of(level.namespace()))
+        self.namespaces.may_take_place(self.namespaces.key_of(level.namespace()), level.class())
+    }
+
+    /// Counts a request that found no place and does not wait for one.
+    pub(crate) fn count_unplaced(&self, level: RequestLevel) {
+        self.namespaces.count_unplaced(level);
     }
 
     /// Returns the place of a permit, which is used up.
     #[inline]
     pub(crate) fn give_back(&self, permit: &InFlightPermit) {
-        self.namespaces.give_back_place(permit.slot);
+        self.namespaces.give_back_place(permit.slot, permit.class);
         self.in_flight.give_back();
     }
 
@@ -604,11 +630,13 @@ impl Resource {
         let queue = control.queue.take();
         let places = self.in_flight.take_use(queue.map_or(0, |queue| queue.departures));
         let (config, shares) = (control.config.queue.unwrap_or_default(), control.shares.clone());
+        let paced = self.tick_pace(&mut control, &namespaces, now);
         let measures = TickMeasures {
             namespaces: &namespaces,
             parts: PromisedParts { config: &config, shares: &shares },
             wanted: places.wanted,
-            utilization: places.utilization,
+            // Work in pace keeps places of the service, too.
+            utilization: (places.utilization + paced).min(1.0),
             // An adaptive limit that grows is no capacity that came: the cursor would open with
             // each of its steps. The cost that is served shows what its growth is worth.
             places: if is_adaptive { control.config.in_flight_max } else { self.in_flight.max() },
@@ -618,7 +646,6 @@ impl Resource {
         if is_adaptive {
             self.tick_adaptive(&control, &measures, now);
         }
-        self.pacer.tick(&mut control.recent_service, now);
         control.recent_answers.learn(&namespaces);
         let forgotten = control.cursor.tick(&measures, now);
         let asks = |slot: &usize| namespaces.iter().any(|one| one.slot == *slot);
@@ -635,8 +662,33 @@ impl Resource {
         control.service_times = control.recent_answers.service_times();
         control.note_asked(&namespaces, now);
         self.bound_places(&mut control, now);
+        self.bound_parts(&mut control, &namespaces, now);
         self.tick_level(&mut control, &measures, now);
         self.move_cursors(&control, now);
+    }
+
+    /// Moves the pace; the part of the places' time for which work was admitted in pace.
+    fn tick_pace(&self, control: &mut ResourceControl, ticks: &[NamespaceTick], now: Timestamp) -> f64 {
+        let active = ticks.iter().map(|tick| (tick.slot, tick.namespace));
+        let paces = |slot| self.namespaces.pace_of(slot);
+        let ResourceControl { pace_demands, shares, .. } = control;
+        self.pacer.tick(pace_demands, paces, active, shares, self.in_flight.max(), now)
+    }
+
+    /// Whether one more request whose end is not reported is in pace; it then counts.
+    #[inline]
+    pub(crate) fn paces(&self, level: RequestLevel, now: Timestamp) -> PaceVerdict {
+        self.pacer.admits(self.namespaces.pace(level.namespace()), self.in_flight.max(), now)
+    }
+
+    /// Whether it would be.
+    pub(crate) fn would_pace(&self, level: RequestLevel, now: Timestamp) -> bool {
+        self.pacer.would_admit(self.namespaces.pace(level.namespace()), self.in_flight.max(), now)
+    }
+
+    /// Takes back a request that was in pace and did not go ahead after all.
+    pub(crate) fn unpace(&self, level: RequestLevel, now: Timestamp) {
+        self.pacer.give_back(self.namespaces.pace(level.namespace()), self.in_flight.max(), now);
     }
 
     /// Moves the bound by the latency of the work.
@@ -647,7 +699,11 @@ impl Resource {
     )]
     fn tick_adaptive(&self, control: &ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
         let in_flight = (in_use(measures) * self.in_flight.max() as f64).round() as u64;
-        if let Some(limit) = self.adaptive.tick(now, in_flight) {
+        let places = self.namespaces.places().map(|(_, key, places)| match key {
+            NamespaceKey::Exact(namespace) => (namespace, places),
+            NamespaceKey::Rest => (u32::MAX, places),
+        });
+        if let Some(limit) = self.adaptive.tick(now, in_flight, places) {
             self.set_places(control, limit.min(control.config.in_flight_max));
         }
     }
@@ -660,7 +716,7 @@ impl Resource {
         }
         self.slow_answers.add(sample);
         if let LatencySample::Succeeded { end, .. } | LatencySample::TimedOut { after: end } = sample {
-            self.pacer.add(end);
+            self.namespaces.pace(namespace).add(end);
         }
         self.adaptive.record(namespace, sample.limit_sample(), admitted, now);
     }

@@ -661,6 +661,9 @@ impl<O: Order, B> WaitingRoom<O, B> {
     /// Whether a request of this class or a higher one waits at an obstacle: what a request that
     /// does not wait may not take.
     pub fn waits_from(&self, obstacle: Obstacle, class: Class) -> bool {
+        if let Some(queue) = self.queue_of(obstacle) {
+            return queue.has_taker_from(class);
+        }
         let line = self.lines.get(&obstacle);
         line.is_some_and(|counts| counts[class as usize..].iter().any(|count| *count > 0))
     }

@@ -16,7 +16,9 @@ use tidegate_capacity::Admission;
 use tidegate_core::gate::LocatedRequest;
 use tidegate_core::shares::Owner;
 use tidegate_core::{Gate, Refusal, Timestamp};
-use tidegate_overload::{Obstacle, OfferOutcome, Overload, PlaceRefusal, RequestRecord, ResourceId};
+use tidegate_overload::{
+    Obstacle, OfferOutcome, Overload, PlaceRefusal, PlaceWait, RequestRecord, ResourceId,
+};
 
 use super::Engine;
 use super::lease_plane::{Leased, Waited};
@@ -240,6 +242,9 @@ impl Engine {
         let (resource, level) = (record.resource(), record.level());
         let is_claimed = is_claimed(plane, resource, request, waited);
         let why = if is_claimed { PlaceRefusal::Claimed } else { PlaceRefusal::NoPlace };
+        if place_wait(resource, request, waited, now) == PlaceWait::Not {
+            plane.overload.count_unplaced(resource, level);
+        }
         let shed = plane.overload.refuse(resource, level, why);
         Ok(shed_by(gate.namespace(), &shed, request))
     }
@@ -307,9 +312,13 @@ impl Engine {
             // It would keep its place: it is paced instead.
             overload.pace(record, now)
         } else if is_claimed(plane, record.resource(), request, waited) {
-            Some(overload.refuse(record.resource(), record.level(), PlaceRefusal::Claimed))
+            let (resource, level) = (record.resource(), record.level());
+            if place_wait(resource, request, waited, now) == PlaceWait::Not {
+                overload.count_unplaced(resource, level);
+            }
+            Some(overload.refuse(resource, level, PlaceRefusal::Claimed))
         } else {
-            match overload.take_place(record, now) {
+            match overload.take_place(record, place_wait(record.resource(), request, waited, now), now) {
                 Ok(permit) => {
                     holds.place = Some(Place::new(plane, permit));
                     None
@@ -408,6 +417,23 @@ impl Engine {
         } else if let (Some(overload), Some(record)) = (self.overload(), counted) {
             end(overload, record, outcome);
         }
+    }
+}
+
+/// Whether a request waits for a place of its resource where none is free.
+#[inline]
+fn place_wait(
+    resource: ResourceId,
+    request: &Request<'_>,
+    waited: Waited<'_>,
+    now: Timestamp,
+) -> PlaceWait {
+    if waited.next_of == Some(Obstacle::Place(resource)) {
+        PlaceWait::Called
+    } else if request.may_wait_until.is_some_and(|until| until > now) {
+        PlaceWait::Waits
+    } else {
+        PlaceWait::Not
     }
 }
 

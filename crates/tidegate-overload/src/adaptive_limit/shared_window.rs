@@ -4,12 +4,17 @@
 //! limit by no more than its part, each counts once:
 //!
 //! - The failed share is the median of those of the namespaces, of an even number the lower one of
-//!   the middle two. A service that fails, fails for most of them.
+//!   the middle two. A service that fails, fails for most of them. One that has a good part of the
+//!   work in flight, of which nothing has ended yet, counts as one of which nothing failed.
 //! - The latency is an index. From one window to the next it moves by the mean of the factors by
 //!   which the medians of the namespaces moved, in logarithms, and each counts with at most
 //!   [`FACTOR_MAX`]. A namespace that comes or goes does not move it, however long its work takes.
 //!
-//! While all samples come from one namespace, its failed share and its median are the measures.
+//! - The limit may grow if the samples account for the work in flight of most namespaces: one that
+//!   keeps its places holds no other down.
+//!
+//! While only one namespace has samples or work in flight, its failed share and its median are the
+//! measures.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +32,21 @@ const REST: u32 = u32::MAX;
 
 /// The samples of each namespace in the open window.
 #[derive(Debug, Default)]
-pub(super) struct SharedSamples(BTreeMap<u32, NamespaceSamples>);
+pub(super) struct SharedSamples {
+    by_namespace: BTreeMap<u32, NamespaceSamples>,
+    /// The ticks at which work in flight was counted.
+    ticks: u32,
+}
 
 #[derive(Debug, Default)]
 struct NamespaceSamples {
     succeeded: u32,
     failed: u32,
     latencies: LatencyHistogram,
+    /// The sum of the latencies of all samples in seconds.
+    latency_sum: f64,
+    /// The sum of the work in flight over the ticks.
+    in_flight_sum: f64,
 }
 
 /// The measures of one namespace in a window.
@@ -44,6 +57,9 @@ pub(super) struct NamespaceSummary {
     median: Option<f64>,
     /// The part of the samples that failed; `None` if they are few.
     failed_share: Option<f64>,
+    /// The average work in flight, and how much of it the samples account for.
+    in_flight: f64,
+    accounted_for: f64,
 }
 
 impl SharedSamples {
@@ -52,42 +68,70 @@ impl SharedSamples {
         let samples = self.of(namespace);
         samples.succeeded = samples.succeeded.saturating_add(1);
         samples.latencies.add(micros);
+        samples.latency_sum += micros as f64 / 1e6;
     }
 
-    /// Counts a failure.
-    pub(super) fn add_failure(&mut self, namespace: u32) {
+    /// Counts a failure after so many seconds.
+    pub(super) fn add_failure(&mut self, namespace: u32, latency: f64) {
         let samples = self.of(namespace);
         samples.failed = samples.failed.saturating_add(1);
+        samples.latency_sum += latency;
+    }
+
+    /// Counts the work in flight of each namespace at a tick.
+    pub(super) fn add_in_flight(&mut self, places: impl Iterator<Item = (u32, u64)>) {
+        self.ticks = self.ticks.saturating_add(1);
+        for (namespace, places) in places {
+            self.of(namespace).in_flight_sum += places as f64;
+        }
     }
 
     fn of(&mut self, namespace: u32) -> &mut NamespaceSamples {
-        let has_room = self.0.len() < NAMESPACES_MAX || self.0.contains_key(&namespace);
-        self.0.entry(if has_room { namespace } else { REST }).or_default()
+        let known = &mut self.by_namespace;
+        let has_room = known.len() < NAMESPACES_MAX || known.contains_key(&namespace);
+        known.entry(if has_room { namespace } else { REST }).or_default()
     }
 
-    /// The namespaces that had samples.
-    pub(super) fn summaries(&self, samples_min: u32) -> Vec<NamespaceSummary> {
+    /// The namespaces that had samples or work in flight in a window of so many seconds.
+    pub(super) fn summaries(&self, samples_min: u32, seconds: f64) -> Vec<NamespaceSummary> {
         let summary = |(namespace, samples): (&u32, &NamespaceSamples)| {
             let all = samples.succeeded.saturating_add(samples.failed);
             let share = f64::from(samples.failed) / f64::from(all.max(1));
             NamespaceSummary {
                 namespace: *namespace,
                 median: samples.latencies.median(),
-                failed_share: (all >= samples_min / SAMPLES_PART).then_some(share),
+                failed_share: (all > 0 && all >= samples_min / SAMPLES_PART).then_some(share),
+                in_flight: samples.in_flight_sum / f64::from(self.ticks.max(1)),
+                accounted_for: samples.latency_sum / seconds,
             }
         };
-        self.0.iter().map(summary).collect()
+        self.by_namespace.iter().map(summary).collect()
     }
 
     /// Starts the next window.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 }
 
-/// The failed share of a window whose samples come from these namespaces; `None`: none has enough.
+/// The failed share of a window of these namespaces; `None`: none has enough samples.
 pub(super) fn failed_share(namespaces: &[NamespaceSummary]) -> Option<f64> {
-    lower_median(namespaces.iter().filter_map(|one| one.failed_share).collect())
+    namespaces.iter().find(|one| one.failed_share.is_some())?;
+    let in_flight: f64 = namespaces.iter().map(|one| one.in_flight).sum();
+    let good_part = in_flight / namespaces.len() as f64 / 2.0;
+    let share = |one: &NamespaceSummary| {
+        let is_at_work = one.in_flight > 0.0 && one.in_flight >= good_part;
+        one.failed_share.or_else(|| is_at_work.then_some(0.0))
+    };
+    lower_median(namespaces.iter().filter_map(share).collect())
+}
+
+/// Whether the samples account for at least this part of the work in flight of most of several
+/// namespaces that have some.
+pub(super) fn accounts_for_most(namespaces: &[NamespaceSummary], part: f64) -> bool {
+    let at_work = || namespaces.iter().filter(|one| one.in_flight > 0.0);
+    let accounted = at_work().filter(|one| one.accounted_for >= part * one.in_flight).count();
+    at_work().count() > 1 && 2 * accounted >= at_work().count()
 }
 
 /// The median of the median latencies of the namespaces.
@@ -150,7 +194,14 @@ mod tests {
     use super::*;
 
     fn summary(namespace: u32, ms: u32, failed_share: f64) -> NamespaceSummary {
-        NamespaceSummary { namespace, median: Some(f64::from(ms) / 1e3), failed_share: Some(failed_share) }
+        let median = Some(f64::from(ms) / 1e3);
+        NamespaceSummary {
+            namespace,
+            median,
+            failed_share: Some(failed_share),
+            in_flight: 1.0,
+            accounted_for: 1.0,
+        }
     }
 
     /// The index in milliseconds after each of these windows, of which `all` is the first median.

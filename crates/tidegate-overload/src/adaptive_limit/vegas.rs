@@ -10,6 +10,7 @@
 //! request is rejected for a probe beyond those over the lower limit.
 
 use super::covariance::Covariance;
+use super::shared_window::accounts_for_most;
 use super::window::WindowSummary;
 
 /// From this share of failures on the limit falls.
@@ -94,8 +95,9 @@ impl Vegas {
         window: &WindowSummary,
     ) -> f64 {
         let next = self.follow(limit, floor, ceiling, window);
-        let may_grow = window.failed_share <= FAILED_SHARE_TO_GROW
-            && window.accounted_for >= ACCOUNTED_TO_GROW * window.in_flight;
+        let is_accounted_for = window.accounted_for >= ACCOUNTED_TO_GROW * window.in_flight
+            || accounts_for_most(&window.namespaces, ACCOUNTED_TO_GROW);
+        let may_grow = window.failed_share <= FAILED_SHARE_TO_GROW && is_accounted_for;
         if may_grow { next } else { next.min(limit) }
     }
 

@@ -81,14 +81,15 @@ impl SampleWindow {
 
     /// Counts a failure.
     pub(super) fn add_failure(&mut self, namespace: u32, latency: Duration) {
-        self.add_rejection(namespace);
+        self.failed = self.failed.saturating_add(1);
+        self.shared.add_failure(namespace, latency.as_secs_f64());
         self.add_latency(latency);
     }
 
     /// Counts a rejection by the resource, which says nothing about its latency.
     pub(super) fn add_rejection(&mut self, namespace: u32) {
         self.failed = self.failed.saturating_add(1);
-        self.shared.add_failure(namespace);
+        self.shared.add_failure(namespace, 0.0);
     }
 
     /// Counts the work in flight at a tick.
@@ -97,6 +98,13 @@ impl SampleWindow {
             self.ticks = self.ticks.saturating_add(1);
             self.in_flight_sum += in_flight;
             self.in_flight_peak = self.in_flight_peak.max(in_flight);
+        }
+    }
+
+    /// Counts the work in flight of each namespace at a tick.
+    pub(super) fn add_shares(&mut self, places: impl Iterator<Item = (u32, u64)>) {
+        if self.began.is_some() {
+            self.shared.add_in_flight(places);
         }
     }
 
@@ -118,7 +126,8 @@ impl SampleWindow {
     pub(super) fn summary(&self, age: Duration, samples_min: u32) -> WindowSummary {
         let samples = f64::from(self.samples().max(1));
         let enough = self.succeeded > 0 && self.succeeded >= samples_min / 2;
-        let namespaces = self.shared.summaries(samples_min);
+        let seconds = age.as_secs_f64().max(1e-9);
+        let namespaces = self.shared.summaries(samples_min, seconds);
         let failed_share = if namespaces.len() > 1 { shared_window::failed_share(&namespaces) } else { None };
         WindowSummary {
             failed_share: failed_share.unwrap_or(f64::from(self.failed) / samples),
@@ -127,10 +136,10 @@ impl SampleWindow {
             namespaces,
             latency_with_failures: (self.latency_count > 0)
                 .then(|| (self.latency_sum / f64::from(self.latency_count)).max(1e-6)),
-            throughput: f64::from(self.succeeded) / age.as_secs_f64().max(1e-9),
+            throughput: f64::from(self.succeeded) / seconds,
             in_flight: self.in_flight_sum / f64::from(self.ticks.max(1)),
             in_flight_peak: self.in_flight_peak,
-            accounted_for: self.latency_sum / age.as_secs_f64().max(1e-9),
+            accounted_for: self.latency_sum / seconds,
         }
     }
 

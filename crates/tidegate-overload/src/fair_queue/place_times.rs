@@ -12,9 +12,9 @@ use tidegate_core::{Cost, Timestamp};
 use crate::namespaces::{NAMESPACES_MAX, NamespaceKey};
 use crate::service_times::ServiceTimes;
 
-/// The tenants of a namespace whose averages are kept; two tenants of one place in the table
-/// replace each other.
-const TENANTS: usize = 64;
+/// The tenants of a namespace whose averages are kept. Of two tenants of one place in the table the
+/// one with more requests keeps it: each request of the other takes one of its times away.
+const TENANTS: usize = 256;
 /// The last so many times of a tenant count in its average.
 const TIMES: f64 = 64.0;
 /// The times after which an average is more than chance.
@@ -52,10 +52,10 @@ struct TenantTime {
 /// The charges of a request whose work has ended, in microseconds of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlaceCharge {
-    /// That of its tenant and class: the average of the tenant, so that one request that takes long
-    /// by chance is not held against it.
+    /// That of its tenant: the average of the tenant, so that one request that takes long by chance
+    /// is not held against it.
     pub(super) average: Cost,
-    /// That of its namespace: the time itself, which no change of names hides.
+    /// That of its class and namespace: the time itself, which no change of names hides.
     pub(super) actual: Cost,
 }
 
@@ -101,14 +101,11 @@ impl PlaceTimes {
             let new = || NamespaceTimes { tenants: Box::new([None; TENANTS]), changed_at: now };
             let times = self.by_namespace.entry(namespace).or_insert_with(new);
             times.changed_at = now;
-            let before = times.of(tenant).unwrap_or(TenantTime { tenant, micros: 0.0, count: 0.0 });
-            let count = (before.count + 1.0).min(TIMES);
-            let average = before.micros + (micros as f64 - before.micros) / count;
-            known = Some(TenantTime { tenant, micros: average, count });
-            times.tenants[place_of(tenant)] = known;
+            known = times.learn(tenant, micros as f64);
         }
-        let least = self.typical_charge() / LEAST_PART;
-        PlaceCharge { average: self.average_charge(known), actual: cost_of(micros.max(least)) }
+        let actual = cost_of(micros.max(self.typical_charge() / LEAST_PART));
+        // A tenant whose average is not kept is charged the time itself.
+        PlaceCharge { average: known.map_or(actual, |known| self.average_charge(Some(known))), actual }
     }
 
     fn average_charge(&self, known: Option<TenantTime>) -> Cost {
@@ -126,6 +123,21 @@ impl PlaceTimes {
 }
 
 impl NamespaceTimes {
+    /// Adds a time of a tenant; its average, unless another tenant has its place in the table.
+    fn learn(&mut self, tenant: Option<u64>, micros: f64) -> Option<TenantTime> {
+        let place = &mut self.tenants[place_of(tenant)];
+        if let Some(other) = place.as_mut().filter(|known| known.tenant != tenant && known.count >= 1.0) {
+            other.count -= 1.0;
+            return None;
+        }
+        let before = place.filter(|known| known.tenant == tenant);
+        let before = before.unwrap_or(TenantTime { tenant, micros: 0.0, count: 0.0 });
+        let count = (before.count + 1.0).min(TIMES);
+        let average = before.micros + (micros - before.micros) / count;
+        *place = Some(TenantTime { tenant, micros: average, count });
+        *place
+    }
+
     /// The average of a tenant.
     fn of(&self, tenant: Option<u64>) -> Option<TenantTime> {
         self.tenants[place_of(tenant)].filter(|known| known.tenant == tenant)
@@ -174,6 +186,23 @@ mod tests {
         assert_eq!(units(times.estimate(2, Some(7))), 20_000, "the tenant of another namespace");
         times.forget(NOW.saturating_add(FORGET_AFTER));
         assert_eq!(units(times.estimate(1, Some(7))), 20_000);
+    }
+
+    #[test]
+    fn among_more_tenants_than_averages_one_that_takes_long_is_charged_for_it() {
+        let mut times = PlaceTimes::default();
+        times.set_typical(ServiceTimes::typical_of_all(10 * MS));
+        let mut charged = 0;
+        for round in 0..40 {
+            for tenant in 0..300_u64 {
+                let held = if tenant == 7 { 500 * MS } else { 10 * MS };
+                let charge = times.learn(1, Some(tenant.wrapping_mul(0x9e37_79b9_7f4a_7c15)), held, NOW);
+                if tenant == 7 && round >= 20 {
+                    charged += units(charge.average);
+                }
+            }
+        }
+        assert!(charged >= 20 * 400_000, "{charged} of 20 times 500 ms");
     }
 
     #[test]

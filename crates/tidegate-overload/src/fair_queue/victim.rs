@@ -5,7 +5,6 @@ use tidegate_core::Class;
 use super::class_queue::DisplacementCandidate;
 use super::{FairQueue, tenant_of};
 use crate::fault::Fault;
-use crate::namespaces::NamespaceKey;
 use crate::waiting_room::{Entrant, Position};
 
 impl FairQueue {
@@ -46,7 +45,8 @@ impl FairQueue {
     /// The newest request of the longest sub-queue of a namespace in a class.
     pub(crate) fn newest_of(&self, class: Class, namespace: u32) -> Option<Position> {
         let queue = &self.classes[class as usize];
-        let key = NamespaceKey::Exact(namespace);
+        // Where it counts with others that are too many, the newest of all of them.
+        let key = queue.key_of(namespace);
         let candidates = queue.longest().into_iter();
         candidates.filter(|one| one.namespace == key).map(|one| one.position).next()
     }

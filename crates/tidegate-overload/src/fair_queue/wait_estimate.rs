@@ -49,7 +49,7 @@ impl FairQueue {
         // A namespace that has as many places as it may is passed over.
         let others = self.classes[class as usize]
             .ready()
-            .filter(|(key, ..)| *key != namespace && self.may_take_place(*key));
+            .filter(|(key, ..)| *key != namespace && self.may_take_place(*key, class));
         others.map(|(_, weight, queue)| (own * f64::from(weight) / own_weight).min(waiting(queue))).sum()
     }
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use tidegate_core::Timestamp;
 
 use super::{ACTIVE, Resource, ResourceControl};
+use crate::cursor_positions::PromisedParts;
+use crate::namespace_slots::NamespaceTick;
 use crate::namespaces::NamespaceKey;
 use crate::place_bounds::PlaceBounds;
 use crate::sync::{MutexGuard, Ordering, lock};
@@ -96,7 +98,7 @@ impl Resource {
         let weight = |key: NamespaceKey| u64::from(control.shares.weight(key));
         let weights: u64 = active.values().map(|key| weight(*key)).sum();
         let places = self.in_flight.max();
-        let is_raised = self.namespaces.bound_places(now, |slot, key| {
+        let is_raised = self.namespaces.bound_all_places(now, |slot, key| {
             // The slot may have got another namespace since it asked.
             let own = if active.contains_key(&slot) { weight(key) } else { 0 };
             let others = weights.saturating_sub(own);
@@ -107,6 +109,25 @@ impl Resource {
             }
         });
         control.is_bound_raised |= is_raised;
+    }
+
+    /// Bounds the namespaces and classes to their parts of the places while one that does not wait
+    /// lacks its part.
+    pub(super) fn bound_parts(
+        &self,
+        control: &mut ResourceControl,
+        ticks: &[NamespaceTick],
+        now: Timestamp,
+    ) {
+        let config = control.config.queue.unwrap_or_default();
+        let parts = PromisedParts { config: &config, shares: &control.shares };
+        let typical = control.service_times.typical();
+        let (in_use, places) = (|slot| self.namespaces.places_of(slot), self.in_flight.max());
+        let bounds = control.place_parts.tick(ticks, in_use, parts, places, typical, now);
+        if control.has_part_bounds || !bounds.is_empty() {
+            control.is_bound_raised |= self.namespaces.bound_places(&bounds);
+        }
+        control.has_part_bounds = !bounds.is_empty();
     }
 
     /// Counts an unsettled place that has expired. Its namespace is held back to its part for a

@@ -94,6 +94,8 @@ struct ServiceState {
     ledger: ServiceLedger,
     waits: Delays,
     waiting_min: u64,
+    /// Whether some of its clients do not wait: a place may be kept free for their part then.
+    has_impatient_clients: bool,
     /// Since when a worker has been idle while requests wait.
     idle_since: Option<u64>,
     refused_in_step: u32,
@@ -130,7 +132,7 @@ impl OverloadDesignWorld {
             tenant_names: clients.iter().map(names).collect(),
             operations: Vec::new(),
             jobs: Vec::new(),
-            services: scenario.services.iter().map(|_| ServiceState::new()).collect(),
+            services: (0..scenario.services.len()).map(|at| ServiceState::new(scenario, at)).collect(),
             tallies: clients.iter().map(tally).collect(),
             retries: Chance::new(scenario.seed, RETRY_PART),
             findings: Findings::default(),
@@ -499,12 +501,14 @@ impl OverloadDesignWorld {
 }
 
 impl ServiceState {
-    fn new() -> Self {
+    fn new(scenario: &OverloadScenario, service: usize) -> Self {
+        let mut clients = scenario.clients.iter().filter(|client| client.service == service);
         Self {
             workers: Workers::new(),
             ledger: ServiceLedger::default(),
             waits: Delays::new(),
             waiting_min: 0,
+            has_impatient_clients: clients.any(|client| client.wait_ms == 0),
             idle_since: None,
             refused_in_step: 0,
             first_refusal: None,
@@ -522,11 +526,13 @@ impl ServiceState {
     }
 
     /// Notes whether a worker is idle while requests wait. A limit that follows measurements may
-    /// leave workers idle, and so may the reserve of the highest class.
+    /// leave workers idle, and so may the reserve of the highest class and the part of a client that
+    /// does not wait.
     fn note_idle(&mut self, service: &ServiceSpec, now: u64) {
         let places = service.places.unwrap_or(service.workers);
         let usable = service.workers.min(places - places * RESERVE / 100);
-        let is_idle = !service.is_adaptive && self.workers.busy() < usable && self.ledger.waiting() > 0;
+        let may_be_idle = service.is_adaptive || self.has_impatient_clients;
+        let is_idle = !may_be_idle && self.workers.busy() < usable && self.ledger.waiting() > 0;
         self.idle_since = if is_idle { self.idle_since.or(Some(now)) } else { None };
     }
 

@@ -59,11 +59,13 @@ fn issue_39_the_documented_policy_serves_critical_plus_at_one_and_a_half_times_t
 }
 
 #[test]
-fn a_class_that_does_not_wait_is_served_less_than_a_lower_class_that_does() {
+fn a_class_that_does_not_wait_has_most_of_its_part_beside_lower_ones_that_wait() {
     let text = documented().replace("wait: 250ms ", "wait: { critical_plus: off, sheddable: 250ms }");
     let resource = resource(&text);
     for tenants in [1, 1000] {
         let served = served(&resource, tenants);
-        assert!(served[&Class::CriticalPlus] < 0.8 * served[&Class::Critical], "{tenants}: {served:?}");
+        // All of it if it waited; some of what does not wait comes a moment too early.
+        let plus = served[&Class::CriticalPlus];
+        assert!((0.85..0.99).contains(&plus) && plus > served[&Class::Critical], "{tenants}: {served:?}");
     }
 }

@@ -150,6 +150,11 @@ fn retries_of_one_namespace_take_nothing_from_another_one() {
     assert_honest_keeps_its_part(vec![storm], 80.0);
 }
 
+/// Each request is refused at once where no place is free for it.
+fn impatient(client: ClientSpec) -> ClientSpec {
+    with(client, |it| it.wait_ms = 0)
+}
+
 #[test]
 fn a_namespace_that_asks_for_more_than_its_part_has_its_part_beside_another_flood() {
     let greedy = with(client("greedy", Class::Critical, 900.0), |it| {
@@ -162,4 +167,73 @@ fn a_namespace_that_asks_for_more_than_its_part_has_its_part_beside_another_floo
     let served = served(&service(), &[honest, greedy]);
     assert!((served[0] / served[1] - 1.0).abs() <= 0.15, "each has a half: {served:?}");
     assert!(served[0] + served[1] >= 180.0, "{served:?}");
+}
+
+/// A namespace that asks for ten times what there is, as so many tenants.
+fn flood_of(class: Class, tenants: u32) -> ClientSpec {
+    with(client("flood", class, 2_000.0), |it| it.tenants = tenants)
+}
+
+#[test]
+fn a_namespace_that_does_not_wait_has_its_part_beside_a_flood_of_however_few_tenants() {
+    for class in [Class::Critical, Class::CriticalPlus] {
+        for tenants in [1, 3, 1_000] {
+            for flood in [impatient(flood_of(class, tenants)), flood_of(class, tenants)] {
+                let asks = |rate| {
+                    impatient(with(honest(), |it| {
+                        it.rate = rate;
+                        it.tenants = 20;
+                        it.class = class;
+                    }))
+                };
+                let what = format!("{class:?}, {tenants} tenants that wait for {} ms", flood.wait_ms);
+                // More than its half: half of what is served. Of arrivals by chance that do not
+                // wait some find no place.
+                let all = served(&service(), &[asks(400.0), flood.clone()]);
+                assert!(all[0] >= 0.75 * 100.0 && all[0] + all[1] >= 160.0, "{what}: {all:?}");
+                // Less than its half: nearly all of it.
+                let few = served(&service(), &[asks(40.0), flood]);
+                assert!(few[0] >= 0.9 * 40.0 && few[0] + few[1] >= 130.0, "{what}: {few:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flood_that_does_not_wait_takes_nothing_from_a_namespace_that_does() {
+    for class in [Class::Critical, Class::CriticalPlus] {
+        let waits = with(honest(), |it| it.class = class);
+        let served = served(&service(), &[waits, impatient(flood_of(class, 1))]);
+        assert!(served[0] >= 0.9 * 80.0, "{class:?}: {served:?}");
+    }
+}
+
+#[test]
+fn a_lower_class_that_does_not_wait_has_most_of_its_part_under_a_flood_that_does_not() {
+    for tenants in [1, 10] {
+        let flood = |class| impatient(with(client("flood", class, 300.0), |it| it.tenants = tenants));
+        let low = |class, rate| impatient(client("low", class, rate));
+        let pair = [flood(Class::CriticalPlus), low(Class::Critical, 30.0)];
+        let below = served(&service(), &pair)[1];
+        assert!(below >= 0.75 * 30.0, "{tenants} tenants: {below} of 30");
+        let pair = [flood(Class::Critical), low(Class::Sheddable, 60.0)];
+        let below = served(&service(), &pair)[1];
+        assert!(below >= 0.85 * 200.0 / 9.0, "{tenants} tenants: {below} of 22");
+    }
+}
+
+#[test]
+fn a_class_whose_work_takes_long_leaves_another_of_its_namespace_its_part_of_the_time() {
+    // 100 a second of 400 ms where there are 20 at equal weights, from many tenants each.
+    let long = with(client("long", Class::Critical, 100.0), |it| {
+        it.cost = 10;
+        it.tenants = 100;
+        it.deadline_ms = 5_000;
+        it.wait_ms = 1_000;
+    });
+    let short = with(client("short", Class::Sheddable, 80.0), |it| it.tenants = 100);
+    let equal = with(service(), |it| it.weights = Some([8, 8, 8, 8]));
+    let served = served(&equal, &[long, short]);
+    // 3.2 of its 4 places.
+    assert!(served[1] >= 0.9 * 80.0, "{served:?}");
 }
