@@ -143,6 +143,10 @@ pub const ATTACKS: &[Attack] = attacks! {
         "callers with a new tenant for each request leave another namespace 90 % of its part";
     "shared-tenants" Long shared_parts::misconduct::tenants_long:
         "the same for half a minute each";
+    "shared-impatience-brief" Brief shared_parts::misconduct::impatience_brief:
+        "callers that do not wait, and those that do, leave another namespace its part";
+    "shared-impatience" Long shared_parts::misconduct::impatience_long:
+        "the same for half a minute each";
     "shared-numbers-brief" Brief shared_parts::misconduct::numbers_brief:
         "no cost, attempt, time or failure of a caller takes more than 10 % of another's part";
     "shared-numbers" Long shared_parts::misconduct::numbers_long:

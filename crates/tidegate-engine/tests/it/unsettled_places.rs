@@ -336,3 +336,54 @@ fn issue_39_a_namespace_that_settles_just_in_time_leaves_another_its_part() {
     assert!(lacking <= SECONDS / 10 && percent >= 90, "{lacking} seconds, {percent} % in the others");
     assert!(kept_for > Duration::from_mins(1), "{kept_for:?}");
 }
+
+/// Two namespaces that always have 30 requests waiting. The work of one takes 40 ms and is settled;
+/// the permits of the other are never settled and expire after 300 ms.
+#[test]
+fn permits_that_expire_are_charged_for_their_places() {
+    let world = world(Some(QueueConfig::default()));
+    let mut waiting: [Vec<Pending>; 2] = Default::default();
+    let mut at_work: Vec<(Timestamp, PermitId)> = Vec::new();
+    let mut served = 0;
+    for step in 0..200 {
+        // The other one comes after a second, in which it is learned how long work takes.
+        for (namespace, waiting) in ["checkout", "batch"].into_iter().zip(&mut waiting) {
+            while waiting.len() < 30 && (namespace == "checkout" || step >= 100) {
+                let request = request(namespace, Class::Critical);
+                let until = world.now().saturating_add(Duration::from_secs(5));
+                match world.begin(&request.may_wait_until(until)) {
+                    Stage::Waits(pending) => waiting.push(pending),
+                    Stage::Admitted(permit) => _ = keep(&world, permit),
+                    // The queue is long enough.
+                    Stage::Refused(_) => break,
+                }
+            }
+        }
+        let now = world.now();
+        let (over, left) = at_work.into_iter().partition(|(admitted, _)| now.saturating_since(*admitted) >= 40 * MS);
+        at_work = left;
+        for (_, id) in over {
+            settle(&world, id, Outcome::Succeeded);
+            served += usize::from(step >= 110);
+        }
+        for (number, waiting) in waiting.iter_mut().enumerate() {
+            for pending in core::mem::take(waiting) {
+                match if turn(&pending).is_called() { world.resume(pending) } else { Stage::Waits(pending) } {
+                    Stage::Waits(pending) => waiting.push(pending),
+                    Stage::Admitted(permit) if number == 0 => {
+                        let expires = now.saturating_add(Duration::from_mins(1));
+                        at_work.push((now, done(world.engine.keep(permit, expires, now))));
+                    }
+                    Stage::Admitted(permit) => {
+                        done(world.engine.keep(permit, now.saturating_add(300 * MS), now));
+                    }
+                    Stage::Refused(_) => {}
+                }
+            }
+        }
+        world.advance(10 * MS);
+        let _ = world.engine.tick(world.now());
+    }
+    // Half of 20 places serve 225 in 900 ms.
+    assert!(served >= 170, "{served} of 225");
+}

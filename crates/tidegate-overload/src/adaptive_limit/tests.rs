@@ -267,3 +267,41 @@ fn what_one_of_two_namespaces_says_leaves_the_limit_where_the_other_needs_it() {
         }
     }
 }
+
+#[test]
+fn quick_failures_of_one_namespace_leave_the_limit_to_another_whose_work_outlasts_a_window() {
+    let (limit, work) = (vegas(), Duration::from_millis(1500));
+    let mut at_work: Vec<Timestamp> = Vec::new();
+    for tick in 0..600 {
+        let now = Timestamp::from_secs(1000).saturating_add(crate::TICK * tick);
+        at_work.retain(|admitted| {
+            let is_over = now.saturating_since(*admitted) >= work;
+            if is_over {
+                limit.record(1, LimitSample::Succeeded { latency: work }, *admitted, now);
+            }
+            !is_over
+        });
+        // Half of the places, of which one is taken in a tick.
+        if (at_work.len() as u64) < limit.limit() / 2 {
+            at_work.push(now);
+        }
+        (0..5).for_each(|_| limit.record(2, LimitSample::Rejected, now, now));
+        limit.observe_in_flight([(1, at_work.len() as u64)].into_iter());
+        limit.tick(now, at_work.len() as u64);
+    }
+    assert!(limit.limit() >= 20, "{}", limit.limit());
+}
+
+#[test]
+fn a_namespace_that_keeps_its_half_of_the_places_does_not_stop_the_limit_from_growing() {
+    let (limit, work) = (vegas(), Duration::from_millis(20));
+    for tick in 0..600 {
+        let now = Timestamp::from_secs(1000).saturating_add(crate::TICK * tick);
+        let half = limit.limit() / 2;
+        let admitted = now.saturating_sub(work);
+        (0..half * 5).for_each(|_| limit.record(1, LimitSample::Succeeded { latency: work }, admitted, now));
+        limit.observe_in_flight([(1, half), (2, half + 1)].into_iter());
+        limit.tick(now, 2 * half);
+    }
+    assert!(limit.limit() > 40, "{}", limit.limit());
+}

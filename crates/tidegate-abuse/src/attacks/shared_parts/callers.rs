@@ -379,7 +379,7 @@ impl RunningCaller<'_> {
         }
         let end = match end {
             RequestEnd::WorkedAtHugeCost => r#","outcome":"succeeded","cost":9223372036854775808"#,
-            RequestEnd::Failed => r#","outcome":"failed""#,
+            RequestEnd::Failed => r#","outcome":"failed","status":503"#,
             _ => r#","outcome":"succeeded""#,
         };
         let settle = http1::post("/v1/settle", &format!(r#"{{"permit":"{permit}"{end}}}"#));

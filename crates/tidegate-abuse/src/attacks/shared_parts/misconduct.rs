@@ -20,10 +20,18 @@ struct MisconductCase {
     warm_up: Duration,
     /// Whether it can take from both, so that parts do not show it.
     judges_throughput: bool,
+    /// How long a request of the quiet namespace waits; `None`: as one of the loud one.
+    quiet_wait_ms: Option<u32>,
 }
 
-const PLAIN: MisconductCase =
-    MisconductCase { name: "", group: LOUD, concurrency: "8", warm_up: WARM_UP, judges_throughput: false };
+const PLAIN: MisconductCase = MisconductCase {
+    name: "",
+    group: LOUD,
+    concurrency: "8",
+    warm_up: WARM_UP,
+    judges_throughput: false,
+    quiet_wait_ms: None,
+};
 
 /// The requests a second of callers that do no work, so that places decide and not the processor
 /// that all share.
@@ -44,6 +52,32 @@ const TENANTS: &[MisconductCase] = &[
     MisconductCase {
         name: "100 callers that do not wait",
         group: CallerGroup { callers: 100, tenants: TenantNames::New, wait_ms: 0, ..LOUD },
+        ..PLAIN
+    },
+];
+
+/// Callers that do not wait, and callers that wait beside those that do not.
+const IMPATIENCE: &[MisconductCase] = &[
+    MisconductCase {
+        name: "100 callers of one tenant that do not wait",
+        group: CallerGroup { callers: 100, tenants: TenantNames::Some(1), wait_ms: 0, ..LOUD },
+        ..PLAIN
+    },
+    MisconductCase {
+        name: "100 callers of the highest class that do not wait",
+        group: CallerGroup { callers: 100, class: "critical_plus", wait_ms: 0, ..LOUD },
+        ..PLAIN
+    },
+    MisconductCase {
+        name: "100 callers that wait beside some that do not",
+        group: CallerGroup { callers: 100, tenants: TenantNames::Some(1), ..LOUD },
+        quiet_wait_ms: Some(0),
+        ..PLAIN
+    },
+    MisconductCase {
+        name: "100 callers that do not wait beside some that do",
+        group: CallerGroup { callers: 100, tenants: TenantNames::Some(1), wait_ms: 0, ..LOUD },
+        quiet_wait_ms: Some(QUIET.wait_ms),
         ..PLAIN
     },
 ];
@@ -91,6 +125,7 @@ const NUMBERS: &[MisconductCase] = &[
         concurrency: "{ algorithm: vegas, initial: 8, min: 1, max: 64 }",
         warm_up: AFTER_WINDOWS,
         judges_throughput: true,
+        ..PLAIN
     },
 ];
 
@@ -102,6 +137,16 @@ pub(crate) fn tenants_brief(context: &AttackContext) -> AttackResult {
 /// The same for half a minute each.
 pub(crate) fn tenants_long(context: &AttackContext) -> AttackResult {
     beside_misconduct(context, TENANTS, LONG)
+}
+
+/// Callers that do not wait, for a few seconds each.
+pub(crate) fn impatience_brief(context: &AttackContext) -> AttackResult {
+    beside_misconduct(context, IMPATIENCE, BRIEF)
+}
+
+/// The same for half a minute each.
+pub(crate) fn impatience_long(context: &AttackContext) -> AttackResult {
+    beside_misconduct(context, IMPATIENCE, LONG)
 }
 
 /// Numbers that lie, for a few seconds each.
@@ -153,7 +198,9 @@ fn beside_misconduct(context: &AttackContext, all: &[MisconductCase], judged: Ju
     let mut fair = BTreeMap::new();
     for one in all {
         let policy = policy(one.concurrency, "requests: 150, wait: 500ms", "critical_plus", None);
-        let quiet = CallerGroup { wait_ms: one.group.wait_ms, ..QUIET };
+        // Both claim the same class.
+        let wait_ms = one.quiet_wait_ms.unwrap_or(one.group.wait_ms);
+        let quiet = CallerGroup { wait_ms, class: one.group.class, ..QUIET };
         let run = |loud| {
             let daemon = Daemon::start(context, &policy)?;
             let (groups, warm_up) = ([quiet, loud], one.warm_up.min(judged.warm_up_max));
@@ -172,11 +219,12 @@ fn beside_misconduct(context: &AttackContext, all: &[MisconductCase], judged: Ju
         let mut text = format!("{}: {:.0} a second beside {:.0}", one.name, served[0], served[1]);
         let mut throughput = 1.0;
         if throughput_min > 0.0 {
-            let own = match fair.get(&(one.concurrency, one.group.wait_ms)) {
+            let like = (one.concurrency, wait_ms, quiet.class);
+            let own = match fair.get(&like) {
                 Some(own) => *own,
-                None => run(CallerGroup { wait_ms: one.group.wait_ms, ..LOUD })?[0],
+                None => run(CallerGroup { namespace: LOUD.namespace, ..quiet })?[0],
             };
-            fair.insert((one.concurrency, one.group.wait_ms), own);
+            fair.insert(like, own);
             throughput = served[0] / own.max(f64::MIN_POSITIVE);
             let _ = write!(text, ", {:.0} % of what it has beside its like", throughput * 100.0);
         }
