@@ -213,12 +213,15 @@ impl FairQueue {
     }
 
     /// Corrects what a request was charged, by the time for which it kept its place; at least a
-    /// tenth of the typical time. Its class and namespace are charged the time itself, its tenant
-    /// the recent average of the tenant, as the tenant's next requests are.
+    /// tenth of the typical time. Its namespace is charged the time itself, its tenant and its
+    /// class the recent average of each, as the tenant's next requests are.
     pub fn settle(&mut self, entrant: &Entrant, held: Duration, now: Timestamp) {
-        let charge = self.times.learn(entrant.group.namespace, entrant.tenant, held, now);
-        let [average, actual] = [charge.average, charge.actual].map(|cost| u64::from(charge_of(cost)));
-        self.correct_charge(entrant, u64::from(charge_of(entrant.cost)), average, actual);
+        let group = entrant.group;
+        let charge = self.times.learn(group.namespace, entrant.tenant, entrant.class, held, now);
+        let [tenant, class, namespace] =
+            [charge.tenant, charge.class, charge.namespace].map(|cost| u64::from(charge_of(cost)));
+        let charged = u64::from(charge_of(entrant.cost));
+        self.correct_charge(entrant, CorrectedCost { charged, tenant, namespace }, class);
     }
 
     /// The number of requests that wait.
@@ -394,21 +397,23 @@ impl FairQueue {
     /// the others of its class.
     pub fn correct(&mut self, entrant: &Entrant, cost: Cost) {
         let (charged, cost) = (u64::from(charge_of(entrant.cost)), u64::from(charge_of(cost)));
-        self.correct_charge(entrant, charged, cost, cost);
+        self.correct_charge(entrant, CorrectedCost { charged, tenant: cost, namespace: cost }, cost);
     }
 
     /// Takes back what a request was charged that was not served after all.
     pub(crate) fn refund(&mut self, entrant: &Entrant) {
-        self.correct_charge(entrant, u64::from(charge_of(entrant.cost)), 0, 0);
+        let charged = u64::from(charge_of(entrant.cost));
+        self.correct_charge(entrant, CorrectedCost { charged, tenant: 0, namespace: 0 }, 0);
     }
 
-    fn correct_charge(&mut self, entrant: &Entrant, charged: u64, cost: u64, of_namespace: u64) {
+    /// Corrects the charges of a request, of which `class` is the one of its class.
+    fn correct_charge(&mut self, entrant: &Entrant, costs: CorrectedCost, class: u64) {
         let (queue, flows_max) = (&mut self.classes[entrant.class as usize], self.config.flows_max);
-        let costs = CorrectedCost { charged, tenant: cost, namespace: of_namespace };
+        let charged = costs.charged;
         queue.correct(tenant_of(entrant), costs, flows_max, &self.shares);
         if !self.is_empty() {
             let most = self.times.typical_charge().saturating_mul(CLASS_CORRECTION);
-            let cost = of_namespace.clamp(charged.saturating_sub(most), charged.saturating_add(most));
+            let cost = class.clamp(charged.saturating_sub(most), charged.saturating_add(most));
             self.schedule.correct(&self.config, entrant.class, charged, cost);
         }
     }

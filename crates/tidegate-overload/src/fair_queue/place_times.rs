@@ -7,7 +7,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use tidegate_core::{Cost, Timestamp};
+use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::namespaces::{NAMESPACES_MAX, NamespaceKey};
 use crate::service_times::ServiceTimes;
@@ -33,6 +33,7 @@ const FORGET_AFTER: Duration = Duration::from_mins(1);
 pub(super) struct PlaceTimes {
     service: ServiceTimes,
     by_namespace: BTreeMap<u32, NamespaceTimes>,
+    by_class: [Option<RecentTime>; Class::ALL.len()],
 }
 
 #[derive(Clone, Debug)]
@@ -44,19 +45,35 @@ struct NamespaceTimes {
 #[derive(Clone, Copy, Debug)]
 struct TenantTime {
     tenant: Option<u64>,
+    time: RecentTime,
+}
+
+/// A recent average.
+#[derive(Clone, Copy, Debug)]
+struct RecentTime {
     micros: f64,
     /// The times in the average, at most [`TIMES`].
     count: f64,
 }
 
+impl RecentTime {
+    /// The average with one more time.
+    fn with(before: Option<Self>, micros: f64) -> Self {
+        let before = before.unwrap_or(Self { micros: 0.0, count: 0.0 });
+        let count = (before.count + 1.0).min(TIMES);
+        Self { micros: before.micros + (micros - before.micros) / count, count }
+    }
+}
+
 /// The charges of a request whose work has ended, in microseconds of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlaceCharge {
-    /// That of its tenant: the average of the tenant, so that one request that takes long by chance
-    /// is not held against it.
-    pub(super) average: Cost,
-    /// That of its class and namespace: the time itself, which no change of names hides.
-    pub(super) actual: Cost,
+    /// That of its tenant and that of its class: the average of each, so that one request that takes
+    /// long by chance is not held against them.
+    pub(super) tenant: Cost,
+    pub(super) class: Cost,
+    /// That of its namespace: the time itself, which no change of names hides.
+    pub(super) namespace: Cost,
 }
 
 impl PlaceTimes {
@@ -84,14 +101,16 @@ impl PlaceTimes {
     /// The charge of a request of a tenant when its work begins.
     pub(super) fn estimate(&self, namespace: u32, tenant: Option<u64>) -> Cost {
         let times = self.by_namespace.get(&namespace);
-        self.average_charge(times.and_then(|times| times.of(tenant)))
+        self.average_charge(times.and_then(|times| times.of(tenant)).map(|known| known.time))
     }
 
-    /// The charges of a request whose work took so long. Its tenant's average learns it.
+    /// The charges of a request whose work took so long. The averages of its tenant and class learn
+    /// it.
     pub(super) fn learn(
         &mut self,
         namespace: u32,
         tenant: Option<u64>,
+        class: Class,
         held: Duration,
         now: Timestamp,
     ) -> PlaceCharge {
@@ -104,11 +123,15 @@ impl PlaceTimes {
             known = times.learn(tenant, micros as f64);
         }
         let actual = cost_of(micros.max(self.typical_charge() / LEAST_PART));
+        let of_class = &mut self.by_class[class as usize];
+        *of_class = Some(RecentTime::with(*of_class, micros as f64));
+        let class = self.average_charge(self.by_class[class as usize]);
         // A tenant whose average is not kept is charged the time itself.
-        PlaceCharge { average: known.map_or(actual, |known| self.average_charge(Some(known))), actual }
+        let tenant = known.map_or(actual, |known| self.average_charge(Some(known.time)));
+        PlaceCharge { tenant, class, namespace: actual }
     }
 
-    fn average_charge(&self, known: Option<TenantTime>) -> Cost {
+    fn average_charge(&self, known: Option<RecentTime>) -> Cost {
         let typical = self.typical_charge();
         let Some(known) = known.filter(|known| known.count >= TIMES_MIN) else { return cost_of(typical) };
         let factor = known.micros / typical as f64;
@@ -126,15 +149,13 @@ impl NamespaceTimes {
     /// Adds a time of a tenant; its average, unless another tenant has its place in the table.
     fn learn(&mut self, tenant: Option<u64>, micros: f64) -> Option<TenantTime> {
         let place = &mut self.tenants[place_of(tenant)];
-        if let Some(other) = place.as_mut().filter(|known| known.tenant != tenant && known.count >= 1.0) {
-            other.count -= 1.0;
+        let other = place.as_mut().filter(|known| known.tenant != tenant && known.time.count >= 1.0);
+        if let Some(other) = other {
+            other.time.count -= 1.0;
             return None;
         }
-        let before = place.filter(|known| known.tenant == tenant);
-        let before = before.unwrap_or(TenantTime { tenant, micros: 0.0, count: 0.0 });
-        let count = (before.count + 1.0).min(TIMES);
-        let average = before.micros + (micros - before.micros) / count;
-        *place = Some(TenantTime { tenant, micros: average, count });
+        let before = place.filter(|known| known.tenant == tenant).map(|known| known.time);
+        *place = Some(TenantTime { tenant, time: RecentTime::with(before, micros) });
         *place
     }
 
@@ -167,6 +188,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
     const MS: Duration = Duration::from_millis(1);
+    const CLASS: Class = Class::Critical;
 
     fn units(cost: Cost) -> u64 {
         cost.units()
@@ -179,7 +201,7 @@ mod tests {
         times.set_typical(ServiceTimes::typical_of_all(20 * MS));
         assert_eq!(units(times.estimate(1, Some(7))), 20_000);
         for _ in 0..20 {
-            times.learn(1, Some(7), 80 * MS, NOW);
+            times.learn(1, Some(7), CLASS, 80 * MS, NOW);
         }
         assert_eq!(units(times.estimate(1, Some(7))), 80_000);
         assert_eq!(units(times.estimate(1, Some(8))), 20_000, "another tenant");
@@ -196,9 +218,9 @@ mod tests {
         for round in 0..40 {
             for tenant in 0..300_u64 {
                 let held = if tenant == 7 { 500 * MS } else { 10 * MS };
-                let charge = times.learn(1, Some(tenant.wrapping_mul(0x9e37_79b9_7f4a_7c15)), held, NOW);
+                let charge = times.learn(1, Some(tenant.wrapping_mul(0x9e37_79b9_7f4a_7c15)), CLASS, held, NOW);
                 if tenant == 7 && round >= 20 {
-                    charged += units(charge.average);
+                    charged += units(charge.tenant);
                 }
             }
         }
@@ -206,12 +228,24 @@ mod tests {
     }
 
     #[test]
+    fn a_class_whose_work_takes_long_is_charged_for_it_whatever_its_tenants_are_called() {
+        let mut times = PlaceTimes::default();
+        times.set_typical(ServiceTimes::typical_of_all(10 * MS));
+        let charges: Vec<_> = (0..100)
+            .map(|tenant| units(times.learn(1, Some(tenant), CLASS, 30 * MS, NOW).class))
+            .collect();
+        assert_eq!((charges[0], charges[99]), (10_000, 30_000));
+        let other = times.learn(1, Some(7), Class::Sheddable, 10 * MS, NOW);
+        assert_eq!(units(other.class), 10_000);
+    }
+
+    #[test]
     fn a_few_long_requests_of_a_tenant_are_chance_and_charged_to_its_namespace_alone() {
         let mut times = PlaceTimes::default();
         times.set_typical(ServiceTimes::typical_of_all(20 * MS));
-        let first = times.learn(1, Some(7), 100 * MS, NOW);
-        assert_eq!((units(first.average), units(first.actual)), (20_000, 100_000));
-        (0..40).for_each(|_| _ = times.learn(1, Some(7), 28 * MS, NOW));
+        let first = times.learn(1, Some(7), CLASS, 100 * MS, NOW);
+        assert_eq!((units(first.tenant), units(first.namespace)), (20_000, 100_000));
+        (0..40).for_each(|_| _ = times.learn(1, Some(7), CLASS, 28 * MS, NOW));
         assert_eq!(units(times.estimate(1, Some(7))), 20_000, "less than half more is chance");
     }
 
@@ -219,10 +253,11 @@ mod tests {
     fn work_that_ends_at_once_is_charged_a_tenth_of_the_typical_time_and_the_longest_fits() {
         let mut times = PlaceTimes::default();
         times.set_typical(ServiceTimes::typical_of_all(20 * MS));
-        let mut ends = |held| (0..8).map(|_| times.learn(1, None, held, NOW)).last().unwrap();
-        assert_eq!(ends(Duration::ZERO), PlaceCharge { average: cost_of(2_000), actual: cost_of(2_000) });
+        let mut ends = |held| (0..8).map(|_| times.learn(1, None, CLASS, held, NOW)).last().unwrap();
+        let ended = ends(Duration::ZERO);
+        assert_eq!((ended.tenant, ended.namespace), (cost_of(2_000), cost_of(2_000)));
         let longest = ends(Duration::MAX);
-        assert_eq!(units(longest.actual), u64::from(u32::MAX));
-        assert!(units(longest.average) > u64::from(u32::MAX) / 3, "{longest:?}");
+        assert_eq!(units(longest.namespace), u64::from(u32::MAX));
+        assert!(units(longest.tenant) > u64::from(u32::MAX) / 3, "{longest:?}");
     }
 }
