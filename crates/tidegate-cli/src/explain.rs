@@ -8,7 +8,7 @@ use tidegate_policy::{NamespacePolicy, Policy};
 use tidegate_server::explain_fresh;
 use tidegate_wire::explanation::{ExplanationBody, Would};
 
-use crate::arguments::request::{Explain, Question};
+use crate::arguments::request::{Explain, NamedTenant, Question};
 use crate::client::{self, ClientError, wait_for};
 use crate::exit::{Exit, answer};
 use crate::policy_file;
@@ -23,9 +23,9 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
     let (explained, source) = if let Some(path) = &arguments.config {
         (of_file(path, question), format!("by {}, as if nothing had been charged yet", path.display()))
     } else {
-        let explained =
-            wait_for(client::explain(daemon, question, &arguments.target, arguments.tenant.as_deref()))
-                .map(|explained| (explained, None));
+        let tenant = NamedTenant { tenant: arguments.tenant.as_deref(), door: arguments.door };
+        let explained = wait_for(client::explain(daemon, question, &arguments.target, tenant))
+            .map(|explained| (explained, None));
         (explained, format!("by the daemon at {}", daemon.at))
     };
     let (explained, policy) = match explained {

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::ExplanationBody;
-use tidegate_wire::refused_keys::{LimitCountBody, RefusedKeyBody, TopKeysBody};
+use tidegate_wire::refused_keys::{LimitCountBody, RefusedKeyBody, TopKeysBody, WithoutTenantBody};
 
 use crate::arguments::operator_commands::{KeyGroups, Top};
-use crate::arguments::request::{Attribute, Class, LoadTarget, Question};
+use crate::arguments::request::{Attribute, Class, Door, LoadTarget, NamedTenant, Question};
 use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::{Columns, one_line};
 use crate::exit::Exit;
@@ -28,6 +28,13 @@ pub(crate) fn run(arguments: &Top) -> Exit {
 }
 
 async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
+    let LoadTarget { class, resource } = &arguments.target;
+    let is_explained = arguments.namespace.is_some() && !arguments.attributes.is_empty();
+    if !is_explained && (class.is_some() || resource.is_some()) {
+        let why = "--class and --resource say which request of a caller is explained; name the caller, as \
+                   `tidegate top api customer=t40 --class critical`";
+        return Err(ClientError::Untaken(why.to_owned()));
+    }
     let n = arguments.n.to_string();
     let keys: Vec<String> = arguments.attributes.iter().map(pair).collect();
     let mut query = vec![("window", arguments.window.as_str()), ("n", &n)];
@@ -45,8 +52,9 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
         attributes: arguments.attributes.clone(),
         ..Question::default()
     };
-    let target = target_of(&arguments.target, &top);
-    let explanation = match client::explain(&arguments.daemon, &question, &target, None).await {
+    let ShedRequest { target, tenant, door } = shed_request(&arguments.target, &top);
+    let tenant = NamedTenant { tenant: tenant.as_deref(), door };
+    let explanation = match client::explain(&arguments.daemon, &question, &target, tenant).await {
         Ok(explanation) => Some(explanation),
         Err(error) if arguments.target.resource.is_some() => return Err(error),
         // A domain of files has refused keys and no limits that can be explained.
@@ -55,27 +63,46 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
     Ok(TopAnswer { top, explanation })
 }
 
-/// The class and the resource at which the overload plane refused the selected keys most, as far as
-/// the arguments leave them open.
-fn target_of(asked: &LoadTarget, top: &TopKeysBody) -> LoadTarget {
-    let refused = top.keys.iter().flat_map(|key| {
-        let limits = key.limits.iter().map(|one| (&one.class, &one.resource));
-        core::iter::once((&key.class, &key.resource)).chain(limits)
+/// A request as the overload plane decides it.
+#[derive(Clone, Debug, Default)]
+struct ShedRequest {
+    target: LoadTarget,
+    tenant: Option<String>,
+    /// The door that says the tenant, if it is known that there is none.
+    door: Option<Door>,
+}
+
+/// The request that the overload plane refused most of those with the selected attributes, as far
+/// as the arguments leave it open.
+fn shed_request(asked: &LoadTarget, top: &TopKeysBody) -> ShedRequest {
+    let request = |class: &Option<String>, resource: &Option<String>, tenant: &Option<String>| {
+        let class = Class::named(class.as_deref()?);
+        let target = LoadTarget { class, resource: resource.clone() };
+        Some(ShedRequest { target, tenant: tenant.clone(), door: None })
+    };
+    let of_tenants = top.keys.iter().flat_map(|key| {
+        let limits = key.limits.iter().map(|one| request(&one.class, &one.resource, &key.tenant));
+        core::iter::once(request(&key.class, &key.resource, &key.tenant)).chain(limits)
     });
-    let targets: Vec<_> = refused
-        .filter_map(|(class, resource)| Some((Class::named(class.as_deref()?), resource.clone()?)))
-        .collect();
-    let fits = |(class, resource): &&(Option<Class>, String)| {
-        (asked.class.is_none() || asked.class == *class)
-            && asked.resource.as_ref().is_none_or(|asked| asked == resource)
+    let without = top.without_tenant.iter().flat_map(|without| &without.limits);
+    // The attributes of such a request name a tenant at the proxy alone.
+    let without = without.map(|one| {
+        Some(ShedRequest { door: Some(Door::Check), ..request(&one.class, &one.resource, &None)? })
+    });
+    let shed: Vec<ShedRequest> = of_tenants.chain(without).flatten().collect();
+    let fits = |one: &&ShedRequest| {
+        (asked.class.is_none() || asked.class == one.target.class)
+            && (asked.resource.is_none() || asked.resource == one.target.resource)
     };
-    let Some((class, resource)) = targets.iter().find(fits).or(targets.first()) else {
-        return asked.clone();
+    let named = shed.iter().find(|one| one.target.resource.is_some());
+    let Some(most) = shed.iter().find(fits).filter(|one| one.target.resource.is_some()).or(named) else {
+        return ShedRequest { target: asked.clone(), ..ShedRequest::default() };
     };
-    LoadTarget {
-        class: asked.class.or(*class),
-        resource: asked.resource.clone().or_else(|| Some(resource.clone())),
-    }
+    let target = LoadTarget {
+        class: asked.class.or(most.target.class),
+        resource: asked.resource.clone().or_else(|| most.target.resource.clone()),
+    };
+    ShedRequest { target, ..most.clone() }
 }
 
 fn pair((name, value): &Attribute) -> String {
@@ -100,7 +127,9 @@ fn words(arguments: &Top, answer: &TopAnswer) -> String {
             top.more
         );
     }
-    if top.keys.is_empty() && !arguments.attributes.is_empty() {
+    if let Some(without) = &top.without_tenant {
+        write_without_tenant(&mut text, without);
+    } else if top.keys.is_empty() && !arguments.attributes.is_empty() {
         let key: Vec<String> = arguments.attributes.iter().map(|one| one_line(&pair(one))).collect();
         let _ = match top.uncounted_max {
             0 => writeln!(text, "No key with {} was refused.", key.join(", ")),
@@ -116,6 +145,28 @@ fn words(arguments: &Top, answer: &TopAnswer) -> String {
         text.push_str(&table::of(explanation, &format!("by the daemon at {}", arguments.daemon.at)));
     }
     text
+}
+
+/// The refusals that no attribute selects.
+fn write_without_tenant(text: &mut String, without: &WithoutTenantBody) {
+    let WithoutTenantBody { refusals, error, because, .. } = without;
+    let counts = limits_in_words(&without.limits);
+    let were = if *refusals == 1 { "refusal was" } else { "refusals were" };
+    let refused = between(*refusals, *error);
+    table::wrap(text, 0, &one_line(&format!("{refused} {were} of requests without a tenant: {counts}.")));
+    table::wrap(text, 0, &one_line(&format!("No attribute selects them: {because}.")));
+}
+
+/// Refusals by limit, or by mechanism, class and resource.
+fn limits_in_words(limits: &[LimitCountBody]) -> String {
+    let words = limits.iter().map(|one| {
+        let part = |word: &str, name: &Option<String>| {
+            name.as_ref().map_or(String::new(), |name| format!(" {word} {name}"))
+        };
+        let (class, resource) = (part("of", &one.class), part("at", &one.resource));
+        format!("{}{class}{resource} {}", one.limit, between(one.refusals, one.error))
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// A line for each key.
@@ -144,21 +195,18 @@ fn tenants(top: &TopKeysBody) -> Columns<6> {
     let mut columns =
         Columns::new(["NAMESPACE", "TENANT", ">REFUSED", ">PER S", ">LAST SEEN", "LIMIT OR MECHANISM"]);
     for row in &top.keys {
-        let limit = |one: &LimitCountBody| {
-            let part = |word: &str, name: &Option<String>| {
-                name.as_ref().map_or(String::new(), |name| format!(" {word} {name}"))
-            };
-            let (class, resource) = (part("of", &one.class), part("at", &one.resource));
-            format!("{}{class}{resource} {}", one.limit, between(one.refusals, one.error))
+        let tenant = match row.tenant.as_deref() {
+            None => "(no tenant)",
+            Some("") => "\"\"",
+            Some(tenant) => tenant,
         };
-        let tenant = row.key.strip_prefix("tenant=").unwrap_or("none");
         columns.push([
             row.namespace.clone(),
             tenant.to_owned(),
             between(row.refusals, row.error),
             format!("{:.1}", row.rate_per_s),
             format!("{} ago", HumanDuration::from_millis(row.last_seen_ms)),
-            row.limits.iter().map(limit).collect::<Vec<_>>().join(", "),
+            limits_in_words(&row.limits),
         ]);
     }
     columns

@@ -28,7 +28,7 @@ use crate::metrics;
 use crate::overrides::OverrideAnswer;
 use crate::parameters::Accepted;
 use crate::protocol::RESP_NAMESPACE;
-use crate::refused_keys::{KeyGroups, KeySelection, WINDOW_DEFAULT, WINDOW_MAX};
+use crate::refused_keys::{KeyGroups, KeySelection, SCOPE_OF_SHED, WINDOW_DEFAULT, WINDOW_MAX};
 use crate::reload_status::LastError;
 use crate::route::{Route, RouteAccess};
 
@@ -275,7 +275,16 @@ impl Desk<'_> {
         let n = parameters.number("n", TOP_KEYS_DEFAULT, TOP_KEYS_MAX)?;
         let now = self.daemon.clock.now();
         let refused = &self.daemon.refused_keys;
-        let top = refused.top(&selection, by.unwrap_or_default(), window.unwrap_or(WINDOW_DEFAULT), n, now);
+        let window = window.unwrap_or(WINDOW_DEFAULT);
+        let mut top = refused.top(&selection, by.unwrap_or_default(), window, n, now);
+        let other = selection.key.iter().map(|(attribute, _)| &**attribute);
+        let mut other = other.filter(|attribute| !SCOPE_OF_SHED.contains(attribute));
+        if let Some((namespace, attribute)) = selection.namespace.zip(other.next()) {
+            let attribute = shortened(attribute, SHOWN_BYTES);
+            let because = self.in_force.config.claims.why_no_tenant(namespace, &attribute);
+            top.without_tenant =
+                because.and_then(|because| refused.without_tenant(&selection, window, because, now));
+        }
         if let Some(namespace) = selection.namespace.filter(|_| top.keys.is_empty()) {
             self.check_selection(namespace, selection.limit)?;
         }
@@ -295,10 +304,12 @@ impl Desk<'_> {
         match (limits, limit) {
             (None, _) if namespace == RESP_NAMESPACE || self.daemon.refused_keys.knows(namespace) => Ok(()),
             (None, _) => Err(self.unknown_namespace(namespace)),
+            (Some(_), Some(limit)) if metrics::limits::MECHANISMS.contains(&limit) => Ok(()),
             (Some(limits), Some(limit)) if !limits.iter().any(|known| known == limit) => {
                 let shown = shortened(limit, SHOWN_BYTES);
                 let detail = format_args!("namespace \"{namespace}\" has no limit \"{shown}\"");
-                let fix = match nearest(limit, limits.iter().map(String::as_str)) {
+                let known = limits.iter().map(String::as_str).chain(metrics::limits::MECHANISMS);
+                let fix = match nearest(limit, known) {
                     Some(near) => format!("did you mean \"{near}\"?"),
                     None => "see GET /v1/limits for the limits there are".to_owned(),
                 };

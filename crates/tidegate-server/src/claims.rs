@@ -26,8 +26,18 @@ static DEFAULT: LazyLock<RequestClaims> = LazyLock::new(RequestClaims::default);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimSettings {
     namespaces: Arc<HashMap<String, RequestClaims>>,
-    /// The attributes by which routes of the proxy name the tenants of a namespace.
-    route_tenants: Arc<HashMap<String, Vec<String>>>,
+    /// The tenants of routes of the proxy, by namespace.
+    routes: Arc<HashMap<String, Vec<RouteTenant>>>,
+}
+
+/// The tenant of requests of a route of the proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RouteTenant {
+    upstream: String,
+    /// The attribute that names it.
+    attribute: Option<String>,
+    /// The class of requests that claim none.
+    pub(crate) class: Class,
 }
 
 impl ClaimSettings {
@@ -35,16 +45,18 @@ impl ClaimSettings {
     pub(crate) fn of(policy: &Policy) -> Self {
         let all = policy.namespaces.iter().filter(|namespace| namespace.request != *DEFAULT);
         let all = all.map(|namespace| (namespace.name.clone(), namespace.request.clone()));
-        let mut route_tenants = HashMap::<String, Vec<String>>::new();
+        let mut routes = HashMap::<String, Vec<RouteTenant>>::new();
         for route in &policy.proxy.routes {
-            if let (Some(namespace), Some(tenant)) = (&route.namespace, &route.tenant) {
-                let known = route_tenants.entry(namespace.clone()).or_default();
-                if !known.contains(tenant) {
-                    known.push(tenant.clone());
+            if let Some(namespace) = &route.namespace {
+                let (upstream, attribute) = (route.upstream.clone(), route.tenant.clone());
+                let new = RouteTenant { upstream, attribute, class: route.class.default };
+                let known = routes.entry(namespace.clone()).or_default();
+                if !known.contains(&new) {
+                    known.push(new);
                 }
             }
         }
-        Self { namespaces: Arc::new(all.collect()), route_tenants: Arc::new(route_tenants) }
+        Self { namespaces: Arc::new(all.collect()), routes: Arc::new(routes) }
     }
 
     /// The settings of a namespace.
@@ -59,8 +71,59 @@ impl ClaimSettings {
             ValueSource::Entry(name) => Some(name.as_str()),
             _ => None,
         };
-        let routes = self.route_tenants.get(namespace);
-        own.into_iter().chain(routes.into_iter().flatten().map(String::as_str))
+        let routes = self.routes_of(namespace).iter();
+        own.into_iter().chain(routes.filter_map(|route| route.attribute.as_deref()))
+    }
+
+    /// The tenant of a request with these attributes at a route of the proxy to `resource`, or at
+    /// any route without one.
+    pub(crate) fn tenant_at_route<'a>(
+        &self,
+        namespace: &str,
+        resource: Option<&str>,
+        pairs: &[(&'a str, &'a str)],
+    ) -> Option<(&'a str, &RouteTenant)> {
+        let routes = self.routes_of(namespace).iter();
+        let mut routes = routes.filter(|route| resource.is_none_or(|resource| resource == route.upstream));
+        routes.find_map(|route| {
+            let attribute = route.attribute.as_deref()?;
+            let (_, value) = pairs.iter().find(|(known, _)| *known == attribute)?;
+            Some((*value, route))
+        })
+    }
+
+    /// Why an attribute is not the tenant of each request of a namespace, and the settings that make
+    /// it one; `None` if it is at every door.
+    pub(crate) fn why_no_tenant(&self, namespace: &str, attribute: &str) -> Option<String> {
+        let mut why = Vec::new();
+        match &self.of_namespace(namespace).tenant {
+            // A request without it counts as one of no tenant, and so it does at no other door.
+            ValueSource::Entry(name) if name == attribute => {}
+            ValueSource::Entry(name) => why.push(format!(
+                "a check has the tenant that its attribute \"{name}\" names, unless namespace \"{namespace}\" \
+                 has `request: {{ tenant: entry.{attribute} }}`"
+            )),
+            _ => {}
+        }
+        let is_other = |route: &&RouteTenant| route.attribute.as_deref() != Some(attribute);
+        if let Some(route) = self.routes_of(namespace).iter().find(is_other) {
+            let upstream = &route.upstream;
+            why.push(match &route.attribute {
+                Some(other) => format!(
+                    "a request of a route to upstream \"{upstream}\" has the tenant that \"{other}\" names, \
+                     unless the route has `tenant: {attribute}`"
+                ),
+                None => format!(
+                    "a request of a route to upstream \"{upstream}\" has a tenant only if the route has \
+                     `tenant: {attribute}`"
+                ),
+            });
+        }
+        (!why.is_empty()).then(|| why.join("; "))
+    }
+
+    fn routes_of(&self, namespace: &str) -> &[RouteTenant] {
+        self.routes.get(namespace).map_or(&[], Vec::as_slice)
     }
 }
 

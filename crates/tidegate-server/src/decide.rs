@@ -26,6 +26,7 @@ use crate::file_domains::DomainCheck;
 use crate::metrics::NamespaceTable;
 use crate::panics::PlantedPanic;
 use crate::protocol::Protocol;
+use crate::refused_keys::RefusedCounter;
 use crate::terms::{Keep, Terms};
 
 /// How far a request has come without waiting.
@@ -397,7 +398,8 @@ impl Desk<'_> {
     /// Remembers the key of a refusal among the most refused, and may write a line.
     pub(crate) fn note_refused_key(&self, refusal: &Refusal, protocol: Protocol, now: Timestamp) {
         self.in_force.engine.note_blocked(refusal, now);
-        self.daemon.refused_keys.count(refusal, now);
+        let counter = RefusedCounter::new(refusal, &self.in_force.config.claims);
+        self.daemon.refused_keys.count(&counter, now);
         if !self.in_force.refusal_log.write(refusal, protocol, now) {
             self.daemon.metrics.shared().lines_suppressed.fetch_add(1, Ordering::Relaxed);
         }

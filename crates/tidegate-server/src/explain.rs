@@ -23,7 +23,7 @@ use tidegate_wire::explanation::{
     CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, LoadExplanation,
     NumbersOf, PlanExplanation, PlanFoundBy, PlaneExplanation, Unmatched, Would, ZoneExplanation, ZoneOf,
 };
-use tidegate_wire::operation::{Explain, read};
+use tidegate_wire::operation::{Explain, ExplainedDoor, read};
 use tidegate_wire::problem::sentence;
 use tidegate_wire::problem_details::details_of;
 use tidegate_wire::reason::RetryKind;
@@ -33,7 +33,7 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::access_explanation::explain_access;
 use crate::authorization::Caller;
-use crate::claims::{ClaimSettings, OwnClaims, value_in};
+use crate::claims::{OwnClaims, value_in};
 use crate::context::Desk;
 use crate::engine_fault::{build_fault, engine_fault};
 use crate::envoy_files::CurrentFiles;
@@ -72,14 +72,22 @@ impl Desk<'_> {
         let own = OwnClaims::of_class(check.class.map(|class| class.0));
         let cost = check.cost.map(|cost| cost.0);
         let mut request = self.request_of(&check.namespace, &pairs, cost, own, &Caller::ANYONE)?;
-        let claims = &self.in_force.config.claims;
-        let named = check.tenant.as_deref().or_else(|| tenant_in(claims, &check.namespace, &pairs));
-        if named.is_some() && named != request.tenant {
-            request.tenant = named;
-            let claims = claims.of_namespace(&check.namespace);
-            let source = claims.class.from.as_ref();
+        let named = self.in_force.config.claims.of_namespace(&check.namespace);
+        let is_found = check.tenant.is_some() || request.tenant.is_some();
+        let is_routed = match check.door {
+            Some(door) => door == ExplainedDoor::Proxy,
+            None => !is_found,
+        };
+        let route =
+            self.in_force.config.claims.tenant_at_route(&check.namespace, check.resource.as_deref(), &pairs);
+        let route = route.filter(|_| is_routed);
+        if is_routed || check.tenant.is_some() {
+            let by_route = route.map(|(tenant, _)| tenant);
+            request.tenant = check.tenant.as_deref().or(by_route);
+            let source = named.class.from.as_ref().filter(|_| route.is_none());
             let entry = || source.and_then(|from| value_in(from, &pairs)?.parse().ok());
-            request.class = claims.class_of(own.class.or_else(entry), named, claims.class.default);
+            let default = route.map_or(named.class.default, |(_, route)| route.class);
+            request.class = named.class_of(own.class.or_else(entry), request.tenant, default);
         }
         // An explanation takes no place.
         let access = NamedAccess::of(check.access.as_ref())?;
@@ -94,15 +102,12 @@ impl Desk<'_> {
         let now = self.daemon.clock.now();
         let mut body = body_of(&request, &explained, now);
         body.load = explained.load.as_ref().map(|load| explain_load(load, request.tenant));
+        if let Some(load) = body.load.as_mut().filter(|_| route.is_some() && check.tenant.is_none()) {
+            load.door = Some(ExplainedDoor::Proxy);
+        }
         add_plan_and_cost(&mut body, &self.in_force.engine, &request, cost.is_some());
         Ok(reply::json(StatusCode::OK, &body))
     }
-}
-
-/// The value of the first attribute of a request by which its namespace names tenants.
-fn tenant_in<'a>(claims: &ClaimSettings, namespace: &str, pairs: &[(&'a str, &'a str)]) -> Option<&'a str> {
-    let value = |name: &str| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-    claims.tenant_attributes(namespace).find_map(value)
 }
 
 impl Desk<'_> {
@@ -352,6 +357,7 @@ fn explain_load(load: &LoadReport, tenant: Option<&str>) -> LoadExplanation {
         resource: load.resource.as_deref().map(str::to_owned),
         class: load.class.as_str().to_owned(),
         tenant: tenant.map(|tenant| shortened(tenant, SHOWN_BYTES).into_owned()),
+        door: None,
         level,
         cursor,
         in_flight,

@@ -5,7 +5,7 @@
 
 mod collector;
 mod envoy_hits;
-mod limits;
+pub(crate) mod limits;
 mod planes;
 
 use core::fmt;

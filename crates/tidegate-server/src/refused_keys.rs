@@ -6,8 +6,12 @@
 //! [`WINDOW_MAX`]. Of `n` refusals in a shard and window, a key and reason refused more than `n /`
 //! [`SLOT_KEYS_MAX`] times is always counted, whatever else is sent. No decision reads
 //! these counts.
+//!
+//! Tenants have sketches of their own: the keys of a tenant are many, and those that are not counted
+//! would be missing in a sum over keys.
 
 mod sketch;
+mod tenant_rows;
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -15,14 +19,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tidegate_core::{Plane, Reason, Refusal, RefusalDetails, Text, Timestamp};
-use tidegate_wire::refused_keys::{LimitCountBody, ReasonCountBody, RefusedKeyBody, TopKeysBody};
+use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody, WithoutTenantBody};
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
 
 use crate::claims::ClaimSettings;
 use crate::parameters::AttributePair;
 
-use self::sketch::{RefusalSum, RefusedName, SLOT_KEYS_MAX, SketchRing};
+use self::sketch::{KeyTenant, RefusalSum, RefusedName, SLOT_KEYS_MAX, SketchRing, WindowSum};
+use self::tenant_rows::TenantRow;
 
 /// The longest window that can be asked for.
 pub(crate) const WINDOW_MAX: Duration = Duration::from_hours(1);
@@ -54,6 +59,9 @@ const KEY_BYTES_MAX: usize = 256;
 const TENANT: &str = "tenant";
 const CLASS: &str = "class";
 
+/// The attributes in that scope.
+pub(crate) const SCOPE_OF_SHED: [&str; 2] = [CLASS, TENANT];
+
 /// A refusal, as far as it is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RefusedCounter<'a> {
@@ -67,19 +75,57 @@ pub(crate) struct RefusedCounter<'a> {
     pub(crate) resource: Option<&'a str>,
     /// Why it was refused.
     pub(crate) reason: Reason,
+    tenant: KeyTenant,
 }
 
-impl<'a> From<&'a Refusal> for RefusedCounter<'a> {
-    fn from(refusal: &'a Refusal) -> Self {
+impl<'a> RefusedCounter<'a> {
+    /// A refusal in a namespace whose tenants are named as `claims` say.
+    pub(crate) fn new(refusal: &'a Refusal, claims: &ClaimSettings) -> Self {
         let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
-        Self {
-            namespace: &refusal.namespace,
-            limit: refusal.name(),
-            scope: &refusal.scope,
-            resource: details.and_then(|details| details.resource.as_deref()),
-            reason: refusal.reason(),
+        let (namespace, scope): (&str, &[(Text, Text)]) = (&refusal.namespace, &refusal.scope);
+        let reason = refusal.reason();
+        let resource = details.and_then(|details| details.resource.as_deref());
+        let tenant = tenant_in(namespace, scope, reason, claims);
+        Self { namespace, limit: refusal.name(), scope, resource, reason, tenant }
+    }
+
+    /// Its tenant; `None` for a key that is of no tenant.
+    fn tenant(&self) -> Option<TenantName<'a>> {
+        match self.tenant {
+            KeyTenant::At(position) => self.scope.get(position).map(|(_, value)| TenantName::Named(value)),
+            KeyTenant::Without => Some(TenantName::Without),
+            KeyTenant::Unknown => None,
         }
     }
+}
+
+/// The requests that are counted as those of one tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TenantName<'a> {
+    /// Of this tenant.
+    Named(&'a str),
+    /// Without a tenant.
+    Without,
+}
+
+impl<'a> TenantName<'a> {
+    fn named(self) -> Option<&'a str> {
+        match self {
+            Self::Named(name) => Some(name),
+            Self::Without => None,
+        }
+    }
+}
+
+/// The tenant of a key: the overload plane says it, and a limit counts by the attribute that names
+/// the tenants of its namespace.
+fn tenant_in(namespace: &str, scope: &[(Text, Text)], reason: Reason, claims: &ClaimSettings) -> KeyTenant {
+    let position = |is_tenant: &dyn Fn(&str) -> bool| scope.iter().position(|(name, _)| is_tenant(name));
+    if reason.plane() == Plane::Overload {
+        return position(&|name| name == TENANT).map_or(KeyTenant::Without, KeyTenant::At);
+    }
+    let is_tenant = |name: &str| claims.tenant_attributes(namespace).any(|known| known == name);
+    position(&is_tenant).map_or(KeyTenant::Unknown, KeyTenant::At)
 }
 
 /// Which keys are wanted of those that are counted.
@@ -109,7 +155,18 @@ pub(crate) enum KeyGroups {
     Tenants,
 }
 
-impl KeySelection<'_> {
+impl<'a> KeySelection<'a> {
+    /// The same keys of all tenants, and of requests without a tenant.
+    fn of_all_tenants(&self) -> Self {
+        let is_class = |(attribute, _): &&AttributePair<'a>| *attribute == CLASS;
+        Self { key: self.key.iter().filter(is_class).cloned().collect(), ..self.clone() }
+    }
+
+    /// Whether it takes only some of the keys of its namespaces.
+    fn is_narrow(&self) -> bool {
+        self.limit.is_some() || self.reason.is_some() || !self.key.is_empty()
+    }
+
     fn has_namespace(&self, namespace: &str) -> bool {
         self.namespace.is_none_or(|wanted| wanted == namespace)
     }
@@ -119,23 +176,14 @@ impl KeySelection<'_> {
         self.tenants.is_some_and(|claims| claims.tenant_attributes(namespace).any(|known| known == attribute))
     }
 
-    /// The tenant of a key; `None` for a key that belongs to none.
-    fn tenant_of<'n>(&self, name: &'n RefusedName) -> Option<&'n str> {
-        let tenant = name
-            .scope
-            .iter()
-            .find(|(attribute, _)| **attribute == *TENANT || self.names_tenants(&name.namespace, attribute));
-        let none = (name.reason.plane() == Plane::Overload).then_some("");
-        tenant.map(|(_, value)| &**value).or(none)
-    }
-
     fn selects(&self, name: &RefusedName) -> bool {
+        let is_shed = name.reason.plane() == Plane::Overload;
         let has = |(wanted, value): &AttributePair<'_>| {
             let value = shortened(value, KEY_BYTES_MAX);
+            let is_tenant =
+                |known: &str| is_shed && known == TENANT && self.names_tenants(&name.namespace, wanted);
             let has = |(known, known_value): &(Box<str>, Box<str>)| {
-                **known_value == *value
-                    && (**known == **wanted
-                        || (**known == *TENANT && self.names_tenants(&name.namespace, wanted)))
+                **known_value == *value && (**known == **wanted || is_tenant(known))
             };
             name.scope.iter().any(has)
         };
@@ -165,7 +213,10 @@ struct NamespaceSketches {
 }
 
 #[derive(Debug)]
-struct NamespaceSketch([Mutex<SketchShard>; SHARDS]);
+struct NamespaceSketch {
+    keys: [Mutex<SketchShard>; SHARDS],
+    tenants: [Mutex<SketchShard>; SHARDS],
+}
 
 #[derive(Debug)]
 struct SketchShard {
@@ -185,16 +236,31 @@ impl RefusedKeys {
     }
 
     /// Counts one refusal. A key that was counted shortly before costs no allocation.
-    pub(crate) fn count<'a>(&self, refused: impl Into<RefusedCounter<'a>>, now: Timestamp) {
-        let refused = refused.into();
-        let RefusedCounter { namespace, limit, scope, resource, .. } = refused;
+    pub(crate) fn count(&self, refused: &RefusedCounter<'_>, now: Timestamp) {
+        let RefusedCounter { namespace, limit, scope, resource, reason, tenant: key_tenant } = *refused;
         let key_hash = self.hasher.hash_one((namespace, limit, scope, resource));
-        let hash = self.hasher.hash_one((key_hash, refused.reason));
+        // A reload may name the tenants by another attribute.
+        let hash = self.hasher.hash_one((key_hash, reason, key_tenant));
+        let tenant_hash = refused.tenant().map(|tenant| self.tenant_hash(namespace, tenant));
         let sketches = self.namespaces.load();
-        match sketches.find(refused.namespace) {
-            Some(sketch) => sketch.count(&refused, key_hash, hash, now),
-            None => self.grow(refused.namespace).count(&refused, key_hash, hash, now),
+        let count = |sketch: &NamespaceSketch| {
+            NamespaceSketch::count(&sketch.keys, (key_hash, hash), now, || refused.name(key_hash));
+            if let Some(hash) = tenant_hash {
+                let name = || refused.tenant_name(hash);
+                NamespaceSketch::count(&sketch.tenants, (hash, hash), now, name);
+            }
+        };
+        match sketches.find(namespace) {
+            Some(sketch) => count(sketch),
+            None => count(&self.grow(namespace)),
         }
+    }
+
+    /// The hash of a tenant of a namespace, or of requests without one. It is that of the whole
+    /// name, which a listed key may show cut.
+    fn tenant_hash(&self, namespace: &str, tenant: TenantName<'_>) -> u64 {
+        let shown = tenant.named().map(|tenant| shortened(tenant, KEY_BYTES_MAX));
+        self.hasher.hash_one((namespace, shown.as_deref()))
     }
 
     /// Gives a namespace a sketch of its own, if that is still possible.
@@ -227,59 +293,60 @@ impl RefusedKeys {
         now: Timestamp,
     ) -> TopKeysBody {
         let window = window.min(WINDOW_MAX);
-        let (mut sums, mut total, mut uncounted_max) = (HashMap::<u64, KeySum>::new(), 0, 0);
-        let mut since = now;
         let sketches = self.namespaces.load();
-        let own = sketches.own.iter().filter(|(name, _)| selection.has_namespace(name));
-        let others = selection
-            .namespace
-            .is_none_or(|name| !sketches.own.contains_key(name))
-            .then_some(&sketches.others);
-        for sketch in own.map(|(_, sketch)| sketch).chain(others) {
-            for shard in &sketch.0 {
-                // Every change leaves the shard whole, so a panic elsewhere does no harm.
-                let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-                let ring = if window <= FINE_MAX { &shard.fine } else { &shard.coarse };
-                since = ring.since(window, now);
-                let sum = ring.sum(window, now, |name| selection.selects(name));
-                drop(shard);
-                total += sum.total;
-                uncounted_max = uncounted_max.max(sum.uncounted_max);
-                for one in sum.sums.into_values() {
-                    let group = match groups {
-                        KeyGroups::Keys => Some(one.name.key_hash),
-                        KeyGroups::Tenants => selection
-                            .tenant_of(&one.name)
-                            .map(|tenant| self.hasher.hash_one((&one.name.namespace, tenant))),
-                    };
-                    if let Some(group) = group {
-                        sums.entry(group).or_default().add(one);
-                    }
-                }
-            }
-        }
-        let mut sums: Vec<KeySum> = sums.into_values().collect();
-        sums.sort_by_cached_key(KeySum::rank);
-        let more = sums.len().saturating_sub(n);
-        sums.truncate(n);
+        let ring = |shard: &SketchShard| shard.ring(window).since(window, now);
+        let since = ring(&sketches.others.keys[0].lock().unwrap_or_else(PoisonError::into_inner));
         let since = since.max(self.started).min(now);
         // A daemon that has just started has counted for at least a second, so that no rate is out
         // of all proportion.
         let span = now.saturating_since(since).max(Duration::from_secs(1));
-        TopKeysBody {
-            window_ms: millis_up(window),
-            since: since.to_whole_millis().to_string(),
-            refusals: total,
-            uncounted_max,
-            keys: sums
-                .into_iter()
-                .map(|sum| match groups {
-                    KeyGroups::Keys => sum.body(span, now),
-                    KeyGroups::Tenants => sum.tenant_body(selection, span, now),
-                })
-                .collect(),
-            more,
-        }
+        let (mut refusals, mut uncounted_max) = (0, 0);
+        let (keys, more) = match groups {
+            KeyGroups::Keys => {
+                let mut sums = HashMap::<u64, KeySum>::new();
+                for sketch in sketches.selected(selection) {
+                    for sum in
+                        NamespaceSketch::sums(&sketch.keys, window, now, |name| selection.selects(name))
+                    {
+                        refusals += sum.total;
+                        uncounted_max = uncounted_max.max(sum.uncounted_max);
+                        for one in sum.sums.into_values() {
+                            sums.entry(one.name.key_hash).or_default().add(one);
+                        }
+                    }
+                }
+                let mut sums: Vec<KeySum> = sums.into_values().collect();
+                sums.sort_by_cached_key(KeySum::rank);
+                let more = sums.len().saturating_sub(n);
+                (sums.into_iter().take(n).map(|sum| sum.body(span, now)).collect(), more)
+            }
+            KeyGroups::Tenants => {
+                let rows = self.tenant_rows(&sketches, selection, window, now);
+                (refusals, uncounted_max) = (rows.refusals, rows.uncounted_max);
+                let more = rows.rows.len().saturating_sub(n);
+                (rows.rows.into_iter().take(n).map(|row| row.body(span, now)).collect(), more)
+            }
+        };
+        let window_ms = millis_up(window);
+        let since = since.to_whole_millis().to_string();
+        TopKeysBody { window_ms, since, refusals, uncounted_max, keys, more, without_tenant: None }
+    }
+
+    /// The refusals of requests without a tenant among those that are selected but for the
+    /// attributes; `None` without any.
+    pub(crate) fn without_tenant(
+        &self,
+        selection: &KeySelection<'_>,
+        window: Duration,
+        because: String,
+        now: Timestamp,
+    ) -> Option<WithoutTenantBody> {
+        let window = window.min(WINDOW_MAX);
+        let rows = self.tenant_rows(&self.namespaces.load(), &selection.of_all_tenants(), window, now);
+        let row = rows.rows.into_iter().find(TenantRow::is_without_tenant)?;
+        let row = row.body(window, now);
+        let RefusedKeyBody { refusals, error, limits, .. } = row;
+        Some(WithoutTenantBody { refusals, error, limits, because })
     }
 }
 
@@ -290,28 +357,69 @@ impl NamespaceSketches {
     }
 }
 
-impl NamespaceSketch {
+impl NamespaceSketches {
+    /// The sketches in which the selected namespaces are counted.
+    fn selected(&self, selection: &KeySelection<'_>) -> impl Iterator<Item = &NamespaceSketch> {
+        let own = self.own.iter().filter(|(name, _)| selection.has_namespace(name));
+        let is_elsewhere = selection.namespace.is_none_or(|name| !self.own.contains_key(name));
+        own.map(|(_, sketch)| &**sketch).chain(is_elsewhere.then_some(&*self.others))
+    }
+}
+
+impl SketchShard {
     fn new() -> Self {
-        let shard = || SketchShard {
-            fine: SketchRing::new(FINE_SLOT, FINE_MAX),
-            coarse: SketchRing::new(COARSE_SLOT, WINDOW_MAX),
-        };
-        Self(core::array::from_fn(|_| Mutex::new(shard())))
+        Self { fine: SketchRing::new(FINE_SLOT, FINE_MAX), coarse: SketchRing::new(COARSE_SLOT, WINDOW_MAX) }
     }
 
-    fn count(&self, refused: &RefusedCounter<'_>, key_hash: u64, hash: u64, now: Timestamp) {
-        let shard = &self.0[(key_hash >> 32) as usize % SHARDS];
+    /// The ring for windows of this length.
+    fn ring(&self, window: Duration) -> &SketchRing {
+        if window <= FINE_MAX { &self.fine } else { &self.coarse }
+    }
+}
+
+impl NamespaceSketch {
+    fn new() -> Self {
+        let shards = || core::array::from_fn(|_| Mutex::new(SketchShard::new()));
+        Self { keys: shards(), tenants: shards() }
+    }
+
+    /// Where a hash is counted.
+    fn shard_of(hash: u64) -> usize {
+        (hash >> 32) as usize % SHARDS
+    }
+
+    /// Counts a name by its hash, in the shard of `shard_hash`.
+    fn count(
+        shards: &[Mutex<SketchShard>; SHARDS],
+        (shard_hash, hash): (u64, u64),
+        now: Timestamp,
+        name: impl Fn() -> RefusedName,
+    ) {
         // Every change leaves the shard whole, so a panic elsewhere does no harm.
-        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = shards[Self::shard_of(shard_hash)].lock().unwrap_or_else(PoisonError::into_inner);
         let SketchShard { fine, coarse } = &mut *shard;
         let mut new = None;
         fine.count(hash, now, || {
             let known = coarse.name(hash, now).cloned();
-            Arc::clone(new.insert(known.unwrap_or_else(|| Arc::new(refused.name(key_hash)))))
+            Arc::clone(new.insert(known.unwrap_or_else(|| Arc::new(name()))))
         });
         coarse.count(hash, now, || {
-            new.or_else(|| fine.name(hash, now).cloned()).unwrap_or_else(|| Arc::new(refused.name(key_hash)))
+            new.or_else(|| fine.name(hash, now).cloned()).unwrap_or_else(|| Arc::new(name()))
         });
+    }
+
+    /// The sums of each shard.
+    fn sums(
+        shards: &[Mutex<SketchShard>; SHARDS],
+        window: Duration,
+        now: Timestamp,
+        is_wanted: impl Fn(&RefusedName) -> bool,
+    ) -> [WindowSum; SHARDS] {
+        core::array::from_fn(|position| {
+            // Every change leaves the shard whole, so a panic elsewhere does no harm.
+            let shard = shards[position].lock().unwrap_or_else(PoisonError::into_inner);
+            shard.ring(window).sum(window, now, &is_wanted)
+        })
     }
 }
 
@@ -332,6 +440,22 @@ impl RefusedCounter<'_> {
                 .collect(),
             resource: self.resource.map(Into::into),
             reason: self.reason,
+            tenant: self.tenant,
+        }
+    }
+
+    /// The name by which its tenant is counted.
+    fn tenant_name(&self, hash: u64) -> RefusedName {
+        let value = self.tenant().and_then(TenantName::named);
+        let scope = value.map(|value| (Box::from(TENANT), Box::from(&*shortened(value, KEY_BYTES_MAX))));
+        RefusedName {
+            key_hash: hash,
+            namespace: self.namespace.into(),
+            limit: Box::default(),
+            tenant: if scope.is_some() { KeyTenant::At(0) } else { KeyTenant::Without },
+            scope: scope.into_iter().collect(),
+            resource: None,
+            reason: self.reason,
         }
     }
 }
@@ -342,6 +466,16 @@ impl RefusedName {
         let class = || self.scope.iter().find(|(attribute, _)| **attribute == *CLASS);
         let class = (self.reason.plane() == Plane::Overload).then(class).flatten();
         class.map(|(_, value)| &**value)
+    }
+
+    /// Its tenant; `None` for a key that is of no tenant.
+    fn tenant(&self) -> Option<TenantName<'_>> {
+        match self.tenant {
+            // A long scope is cut.
+            KeyTenant::At(position) => self.scope.get(position).map(|(_, value)| TenantName::Named(value)),
+            KeyTenant::Without => Some(TenantName::Without),
+            KeyTenant::Unknown => None,
+        }
     }
 }
 
@@ -376,7 +510,6 @@ impl KeySum {
         (Reverse(self.certain()), Reverse(self.refusals), text)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     fn body(mut self, span: Duration, now: Timestamp) -> RefusedKeyBody {
         self.reasons.sort_unstable_by(|one, other| {
             other.refusals.cmp(&one.refusals).then_with(|| one.name.reason.cmp(&other.name.reason))
@@ -384,6 +517,7 @@ impl KeySum {
         let certain = self.certain();
         let name = &self.reasons.first().expect("a key is listed for a reason").name;
         let scope = name.scope.iter().map(|(name, value)| (&**name, &**value));
+        let is_shed = name.reason.plane() == Plane::Overload;
         let reason = |one: &RefusalSum| ReasonCountBody {
             reason: one.name.reason.as_str().to_owned(),
             refusals: one.refusals,
@@ -393,74 +527,24 @@ impl KeySum {
             namespace: name.namespace.to_string(),
             limit: name.limit.to_string(),
             key: pairs_text(scope),
+            tenant: name.tenant().filter(|_| is_shed).and_then(TenantName::named).map(str::to_owned),
             class: name.class().map(str::to_owned),
             resource: name.resource.as_deref().map(str::to_owned),
             limits: Vec::new(),
             reasons: self.reasons.iter().map(reason).collect(),
             refusals: self.refusals,
             error: self.error,
-            rate_per_s: (certain as f64 / span.as_secs_f64() * 1000.0).round() / 1000.0,
+            rate_per_s: rate_per_s(certain, span),
             last_seen: self.last_seen.to_whole_millis().to_string(),
             last_seen_ms: millis_up(now.saturating_since(self.last_seen)),
         }
     }
 }
 
-impl KeySum {
-    /// The row of a tenant: its refusals by reason, and by limit, or by mechanism, class and
-    /// resource.
-    fn tenant_body(self, selection: &KeySelection<'_>, span: Duration, now: Timestamp) -> RefusedKeyBody {
-        let (mut limits, mut reasons) = (Vec::<LimitCountBody>::new(), Vec::<ReasonCountBody>::new());
-        let mut key = String::new();
-        for RefusalSum { name, refusals, error, .. } in &self.reasons {
-            if let Some(tenant) = selection.tenant_of(name).filter(|tenant| !tenant.is_empty()) {
-                key = pairs_text([(TENANT, tenant)].into_iter());
-            }
-            let is_of = |known: &&mut LimitCountBody| {
-                *known.limit == *name.limit
-                    && known.class.as_deref() == name.class()
-                    && known.resource.as_deref() == name.resource.as_deref()
-            };
-            match limits.iter_mut().find(is_of) {
-                Some(known) => {
-                    known.refusals += refusals;
-                    known.error += error;
-                }
-                None => limits.push(LimitCountBody {
-                    limit: name.limit.to_string(),
-                    class: name.class().map(str::to_owned),
-                    resource: name.resource.as_deref().map(str::to_owned),
-                    refusals: *refusals,
-                    error: *error,
-                }),
-            }
-            match reasons.iter_mut().find(|known| *known.reason == *name.reason.as_str()) {
-                Some(known) => {
-                    known.refusals += refusals;
-                    known.error += error;
-                }
-                None => reasons.push(ReasonCountBody {
-                    reason: name.reason.as_str().to_owned(),
-                    refusals: *refusals,
-                    error: *error,
-                }),
-            }
-        }
-        limits.sort_by(|one, other| {
-            let rest = || {
-                let name =
-                    |one: &LimitCountBody| (one.limit.clone(), one.class.clone(), one.resource.clone());
-                name(one).cmp(&name(other))
-            };
-            other.refusals.cmp(&one.refusals).then_with(rest)
-        });
-        reasons.sort_by(|one, other| {
-            other.refusals.cmp(&one.refusals).then_with(|| one.reason.cmp(&other.reason))
-        });
-        let limit = limits.first().map(|first| first.limit.clone()).unwrap_or_default();
-        let (class, resource) = (None, None);
-        RefusedKeyBody { limit, key, class, resource, limits, reasons, ..self.body(span, now) }
-    }
+/// Refusals a second, to three digits.
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+fn rate_per_s(refusals: u64, span: Duration) -> f64 {
+    (refusals as f64 / span.as_secs_f64() * 1000.0).round() / 1000.0
 }
 
 /// The scope of a refusal as `user=ada, app=x`, cut after [`KEY_BYTES_MAX`].

@@ -10,6 +10,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::access_explanation::AccessExplanation;
+use crate::operation::ExplainedDoor;
 pub use crate::would::Would;
 
 /// The limits of a namespace, explained for one request.
@@ -65,6 +66,10 @@ pub struct LoadExplanation {
     /// The tenant of the request; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// `proxy` if only a route of the proxy names that tenant: a check with the same attributes has
+    /// none. Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<ExplainedDoor>,
     /// The level of the request: its class (0 is `sheddable`) times 128, plus the cohort of its
     /// tenant, which changes every hour.
     pub level: u16,

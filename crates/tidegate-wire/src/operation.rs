@@ -5,7 +5,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use tidegate_core::{Class, Cost};
 #[cfg(feature = "schema")]
 use utoipa::ToSchema;
@@ -103,11 +103,15 @@ pub struct Explain<'a> {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub class: Option<Criticality>,
-    /// The tenant that pays. Default: the attribute that the policy names as the tenant, of the
-    /// namespace or of a route of the proxy.
+    /// The tenant that pays. Default: as `door` says.
     #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub tenant: Option<Text<'a>>,
+    /// The door whose rules say the tenant: `check` for `request.tenant` of the namespace, `proxy`
+    /// for the `tenant` of a route to `resource`. Default: `check`, and `proxy` if that finds no
+    /// tenant.
+    #[serde(default)]
+    pub door: Option<ExplainedDoor>,
     /// The resource that serves it, one of `resources` of the policy.
     #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
@@ -121,6 +125,17 @@ pub struct Explain<'a> {
     /// Taken, so that the body of a check can be sent as it is.
     #[serde(default)]
     pub wait_ms: u64,
+}
+
+/// The door at which an explained request comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ExplainedDoor {
+    /// A protocol by which callers describe the request, such as `/v1/check`.
+    Check,
+    /// A route of the proxy.
+    Proxy,
 }
 
 impl Check<'_> {

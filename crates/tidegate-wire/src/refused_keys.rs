@@ -20,12 +20,30 @@ pub struct TopKeysBody {
     /// are selected.
     pub refusals: u64,
     /// A key and reason of the selected namespaces that is not counted was refused at most so often
-    /// in that span.
+    /// in that span; with `by=tenant` a tenant that is not counted.
     pub uncounted_max: u64,
     /// The selected keys, those with the most certain refusals first.
     pub keys: Vec<RefusedKeyBody>,
     /// How many more keys are selected than `n` allows.
     pub more: usize,
+    /// Refusals that an attribute in `key` cannot select, because it is not the tenant at a door of
+    /// the namespace; absent without such refusals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_tenant: Option<WithoutTenantBody>,
+}
+
+/// Refusals by the overload plane of requests without a tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
+pub struct WithoutTenantBody {
+    /// At most `error` too high, never too low.
+    pub refusals: u64,
+    /// By how much `refusals` may be too high.
+    pub error: u64,
+    /// Refusals by mechanism, class and resource, the most frequent first.
+    pub limits: Vec<LimitCountBody>,
+    /// Why the attribute is not their tenant, and the setting that makes it one, for people.
+    pub because: String,
 }
 
 /// One key that was refused.
@@ -41,6 +59,10 @@ pub struct RefusedKeyBody {
     /// plane the class and the tenant of the request. Cut after 256 bytes. With `by=tenant` the
     /// tenant alone, as `tenant=t40`; empty for requests without one.
     pub key: String,
+    /// The tenant of the requests, if the overload plane refused them, and with `by=tenant`; absent
+    /// for requests without one. Cut after 256 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// The class of the requests, if the overload plane refused them; absent with `by=tenant`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
@@ -49,12 +71,14 @@ pub struct RefusedKeyBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     /// Refusals of a tenant by limit, or by mechanism, class and resource, the most frequent first;
-    /// only with `by=tenant`.
+    /// only with `by=tenant`. A limit or mechanism that is not listed has refused at most `error`
+    /// of the `refusals` of the tenant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitCountBody>,
     /// Refusals of the key by reason, the most frequent first.
     pub reasons: Vec<ReasonCountBody>,
-    /// The sum over `reasons`: at most `error` too high, never too low.
+    /// At most `error` too high, never too low. The sum over `reasons`, but with `by=tenant`, where
+    /// an uncertain refusal may have any reason.
     pub refusals: u64,
     /// By how much `refusals` may be too high.
     pub error: u64,

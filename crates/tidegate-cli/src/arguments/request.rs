@@ -72,9 +72,13 @@ pub(crate) struct Explain {
     pub(crate) question: Question,
     #[command(flatten)]
     pub(crate) target: LoadTarget,
-    /// The tenant of the request [default: by the attribute that the policy names]
+    /// The tenant of the request [default: by the attribute that the policy names for the door]
     #[arg(long, value_name = "TENANT", conflicts_with = "config")]
     pub(crate) tenant: Option<String>,
+    /// The door at which it comes, whose rules say its tenant [default: `check`, and `proxy` if that
+    /// finds no tenant]
+    #[arg(long, value_enum, value_name = "DOOR", conflicts_with = "config")]
+    pub(crate) door: Option<Door>,
     /// As in `check`; an explanation waits for nothing, so it changes nothing
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub(crate) wait: Option<Duration>,
@@ -86,6 +90,31 @@ pub(crate) struct Explain {
     /// Print the answer as one JSON object, as `POST /v1/explain` gives it
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A door at which requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Door {
+    /// A protocol by which callers describe the request, such as `/v1/check`
+    Check,
+    /// A route of the proxy to the resource
+    Proxy,
+}
+
+impl Door {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Proxy => "proxy",
+        }
+    }
+}
+
+/// The tenant of a request as far as it is known, and the door that says it otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NamedTenant<'a> {
+    pub(crate) tenant: Option<&'a str>,
+    pub(crate) door: Option<Door>,
 }
 
 /// The class and the resource of a request, by which the overload plane decides.

@@ -20,7 +20,7 @@ use super::error::ClientError;
 use super::token::token;
 use crate::address::Protocol;
 use crate::arguments::request::{
-    AccessArguments, Attribute, CheckOptions, Class, Daemon, LoadTarget, Question,
+    AccessArguments, Attribute, CheckOptions, Class, Daemon, Door, LoadTarget, NamedTenant, Question,
 };
 
 /// The body of a check.
@@ -69,7 +69,7 @@ pub(crate) async fn explain(
     daemon: &Daemon,
     question: &Question,
     target: &LoadTarget,
-    tenant: Option<&str>,
+    tenant: NamedTenant<'_>,
 ) -> Result<ExplanationBody, ClientError> {
     if daemon.at.protocol != Protocol::Http {
         let why = format!("{} explains nothing; name an http://, https:// or unix: listener", daemon.at);
@@ -77,7 +77,9 @@ pub(crate) async fn explain(
     }
     let mut body = body_of(question);
     let class = target.class.map(Class::as_str);
-    for (name, value) in [("class", class), ("resource", target.resource.as_deref()), ("tenant", tenant)] {
+    let (resource, door) = (target.resource.as_deref(), tenant.door.map(Door::as_str));
+    for (name, value) in [("class", class), ("resource", resource), ("tenant", tenant.tenant), ("door", door)]
+    {
         body.extend(value.map(|value| (name.to_owned(), value.into())));
     }
     ask(daemon, Method::POST, "/v1/explain", body).await

@@ -9,6 +9,7 @@ use tidegate_wire::explanation::{
     CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, LoadExplanation,
     NumbersOf, PlanExplanation, PlanFoundBy, Would, ZoneExplanation, ZoneOf,
 };
+use tidegate_wire::operation::ExplainedDoor;
 use tidegate_wire::text::shortened;
 
 /// The widest line. A single word that is longer is not broken.
@@ -78,8 +79,13 @@ fn load_in_words(load: &LoadExplanation) -> String {
         |name| format!("resource {}", shortened(name, SHOWN_BYTES)),
     );
     let tenant = match &load.tenant {
+        Some(tenant) if tenant.is_empty() => "tenant \"\"".to_owned(),
         Some(tenant) => format!("tenant {}", shortened(tenant, SHOWN_BYTES)),
         None => "no tenant".to_owned(),
+    };
+    let tenant = match load.door {
+        Some(ExplainedDoor::Proxy) => format!("{tenant} at the proxy, none in a check"),
+        _ => tenant,
     };
     format!(
         "At {resource} (class {}, {tenant}) {}; {} of {} places are taken.",
@@ -270,7 +276,7 @@ fn line(text: &mut String, row: &[String; 6], widths: &[usize]) {
 }
 
 /// Writes words in lines that begin with so many spaces and are not too wide.
-fn wrap(text: &mut String, indent: usize, words: &str) {
+pub(crate) fn wrap(text: &mut String, indent: usize, words: &str) {
     let mut width = 0;
     for word in words.split_whitespace() {
         let length = word.chars().count();

@@ -111,6 +111,29 @@ fn a_caller_that_is_refused_during_a_flood_is_found_in_one_command() {
     assert!(out.contains("No counted key has user=nobody"), "{out}");
 }
 
+#[test]
+fn issue_39_one_command_says_that_refused_checks_had_no_tenant() {
+    let policy = "listen: { http: 127.0.0.1:0 }
+store: { kind: memory }
+namespaces: { api: { limits: [{ name: per-customer, key: [customer], rate: 500/s }] } }
+resources: { app: { concurrency: 1, queue: { requests: 1, wait: off } } }
+";
+    let file = TemporaryFile::new(policy);
+    let mut process = Daemon::start(&["--config", file.as_str()]);
+    let at = format!("http://{}", process.address());
+    done(&at, "check api customer=t1 --resource app");
+    let (code, _, _) = told(&at, None, "check api customer=t40 --resource app");
+    assert_eq!(code, 1);
+    let out = done(&at, "top api customer=t40");
+    let shown = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let plain = "1 refusal was of requests without a tenant: in_flight of sheddable_plus at app 1. \
+                 No attribute selects them: a check has the tenant that its attribute \"tenant\" names, \
+                 unless namespace \"api\" has `request: { tenant: entry.customer }`.";
+    assert!(shown.contains(plain), "{out}");
+    assert!(!shown.contains("No key with") && out.lines().all(|line| line.chars().count() <= 100), "{out}");
+    assert!(shown.contains("At resource app (class sheddable_plus, no tenant) its level is "), "{out}");
+}
+
 const SHARED: &str = "store: { kind: memory }
 namespaces: { api: { limits: [], request: { tenant: entry.customer } } }
 resources: { app: { concurrency: 1, queue: { requests: 1, wait: off } } }
@@ -163,6 +186,14 @@ fn issue_39_one_command_says_why_the_overload_plane_refused_a_tenant() {
     let (code, _, err) = told(&at, None, "top api customer=t40 --resource ap");
     assert!(code != 0 && err.contains("resource \"ap\" does not exist"), "{code} {err}");
     assert!(done(&at, "top api customer=t41").contains("No key with customer=t41 was refused"));
+
+    // The scope of a refusal says `tenant`, and so may the command.
+    let out = done(&at, "top api tenant=t40");
+    assert!(out.contains("At resource app (class sheddable, tenant t40) its level is "), "{out}");
+    for wrong in ["top api --by tenant --class critical", "top api --by tenant --resource nope"] {
+        let (code, _, err) = told(&at, None, wrong);
+        assert!(code != 0 && err.contains("--class and --resource say which request"), "{code} {err}");
+    }
 
     let out = done(&at, "top api --by tenant");
     let row = out.lines().find(|line| line.contains("t40")).unwrap_or_else(|| panic!("{out}"));

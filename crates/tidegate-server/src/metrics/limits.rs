@@ -21,7 +21,7 @@ use crate::protocol::Protocol;
 pub(crate) const OVERRIDE: &str = "override";
 
 /// The mechanisms of the overload plane, which stand in the place of a limit.
-const MECHANISMS: [&str; 6] = [
+pub(crate) const MECHANISMS: [&str; 6] = [
     OverloadMechanism::AdmissionCursor { level: 0 }.as_str(),
     OverloadMechanism::InFlight.as_str(),
     OverloadMechanism::Pace.as_str(),
@@ -185,14 +185,17 @@ impl NamespaceTable {
         for (name, old) in &before.namespaces {
             let new = self.namespaces.get(name);
             for (limit, series) in &old.limits {
-                if !new.is_some_and(|new| new.limits.contains_key(limit)) {
-                    series.remove();
+                if new.is_some_and(|new| new.limits.contains_key(limit)) {
+                    continue;
                 }
+                // The series of a mechanism of this name goes on: it has reasons of its own.
+                let is_mechanism = new.is_some() && MECHANISMS.contains(&&**limit);
+                series.remove(|reason| !is_mechanism || reason.plane() != Plane::Overload);
             }
             if new.is_none() {
-                old.own.remove();
-                old.elsewhere.remove();
-                old.mechanisms.get().into_iter().flat_map(|all| all.iter()).for_each(LimitSeries::remove);
+                let mechanisms = old.mechanisms.get().into_iter().flat_map(|all| all.iter());
+                let all = [&old.own, &old.elsewhere].into_iter().chain(mechanisms);
+                all.for_each(|series| series.remove(|_| true));
             }
         }
     }
@@ -262,15 +265,44 @@ impl LimitSeries {
         }
     }
 
-    /// Takes its series off the page.
-    fn remove(&self) {
+    /// Takes its series off the page, of refusals those for the reasons that `is_gone` names.
+    fn remove(&self, is_gone: impl Fn(Reason) -> bool) {
         self.families.near.remove(&self.labels);
         self.families.shadow.remove(&self.labels);
         for protocol in [Protocol::Http, Protocol::Authorize, Protocol::Rls, Protocol::Resp, Protocol::Proxy]
         {
-            for reason in Reason::ALL.into_iter().map(Some).chain([None]) {
+            for reason in Reason::ALL.into_iter().filter(|one| is_gone(*one)).map(Some).chain([None]) {
                 self.families.decisions.remove(&self.decision(reason, protocol));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::iter;
+
+    use tidegate_core::refusal::ScopeValues;
+    use tidegate_core::{Retry, Violated};
+
+    use super::*;
+
+    #[test]
+    fn issue_39_a_removed_limit_named_as_a_mechanism_leaves_the_series_of_the_mechanism() {
+        let families = LimitFamilies::default();
+        let before = families.table(iter::once(("api", iter::once("queue"))));
+        let refuse = |table: &NamespaceTable, reason| {
+            let (name, retry) = ("queue".into(), Retry::Backoff);
+            let violated = Violated { name, reason, retry, limit: 1, remaining: 0, window: None };
+            table.refused(&Refusal::new("api", ScopeValues::new(), violated), Protocol::Http);
+        };
+        refuse(&before, Reason::QueueFull);
+        refuse(&before, Reason::RateExceeded);
+        let after = before.replaced_by(iter::once(("api", iter::empty())));
+        refuse(&after, Reason::QueueFull);
+        let series = families.limit(&"api".into(), "queue");
+        let count =
+            |reason| families.decisions.get_or_create(&series.decision(Some(reason), Protocol::Http)).get();
+        assert_eq!((count(Reason::QueueFull), count(Reason::RateExceeded)), (2, 0));
     }
 }

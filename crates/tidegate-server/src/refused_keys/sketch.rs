@@ -26,6 +26,18 @@ pub(super) struct RefusedName {
     /// The resource that refused it, if one with a name did.
     pub(super) resource: Option<Box<str>>,
     pub(super) reason: Reason,
+    pub(super) tenant: KeyTenant,
+}
+
+/// The tenant of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum KeyTenant {
+    /// The value at this position of the scope.
+    At(usize),
+    /// The overload plane refused requests without a tenant.
+    Without,
+    /// The key of a limit that counts by something else.
+    Unknown,
 }
 
 /// The counts of one name over several slots.
@@ -46,6 +58,9 @@ pub(super) struct WindowSum {
     pub(super) total: u64,
     /// A name without a sum was refused at most so often.
     pub(super) uncounted_max: u64,
+    /// Refusals that the counters attribute to a name they may not be of; all others are of the
+    /// name that they are counted for.
+    pub(super) uncertain: u64,
     /// By the hash of the name.
     pub(super) sums: HashMap<u64, RefusalSum>,
 }
@@ -130,6 +145,7 @@ impl SketchRing {
             let least = slot.least();
             all.uncounted_max += least;
             for (hash, counter) in slot.hashes.iter().zip(&slot.counters) {
+                all.uncertain += counter.error;
                 if !is_wanted(&counter.name) {
                     continue;
                 }

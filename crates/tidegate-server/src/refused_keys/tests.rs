@@ -13,7 +13,8 @@ fn keys() -> RefusedKeys {
 
 fn count_as(keys: &RefusedKeys, namespace: &str, limit: &str, user: &str, reason: Reason, now: Timestamp) {
     let scope = [(Text::from_static("user"), Text::from(user))];
-    keys.count(RefusedCounter { namespace, limit, scope: &scope, resource: None, reason }, now);
+    let tenant = KeyTenant::Unknown;
+    keys.count(&RefusedCounter { namespace, limit, scope: &scope, resource: None, reason, tenant }, now);
 }
 
 fn count(keys: &RefusedKeys, user: &str, now: Timestamp) {
@@ -157,4 +158,100 @@ fn a_long_key_is_cut_and_can_still_be_asked_for() {
     let key = vec![("user".into(), long.as_str().into())];
     let top = keys.top(&KeySelection { key, ..KeySelection::default() }, KeyGroups::Keys, MINUTE, 10, at(1));
     assert!(top.keys[0].key.len() <= KEY_BYTES_MAX + '…'.len_utf8());
+}
+
+fn count_shed(keys: &RefusedKeys, mechanism: &'static str, tenant: Option<&str>, now: Timestamp) {
+    let class = (Text::from_static("class"), Text::from_static("sheddable"));
+    let tenant = tenant.map(|tenant| (Text::from_static("tenant"), Text::from(tenant)));
+    let scope: Vec<(Text, Text)> = [class].into_iter().chain(tenant).collect();
+    let (namespace, limit, reason) = ("api", mechanism, Reason::OverloadShed);
+    let tenant = tenant_in(namespace, &scope, reason, &ClaimSettings::default());
+    let refused = RefusedCounter { namespace, limit, scope: &scope, resource: Some("app"), reason, tenant };
+    keys.count(&refused, now);
+}
+
+fn tenants(keys: &RefusedKeys, selection: &KeySelection<'_>, now: Timestamp) -> TopKeysBody {
+    keys.top(selection, KeyGroups::Tenants, MINUTE, 1000, now)
+}
+
+#[test]
+fn issue_39_a_tenant_is_counted_whole_though_strangers_push_one_of_its_keys_out() {
+    let keys = keys();
+    for _ in 0..100 {
+        count_shed(&keys, "admission_cursor", Some("t40"), at(1));
+    }
+    for _ in 0..30 {
+        count_shed(&keys, "in_flight", Some("t40"), at(1));
+    }
+    // Keys of no tenant, in the slot of the refusals above.
+    for user in 0..KEYS_MAX * 4 {
+        (0..60).for_each(|_| count(&keys, &format!("u{user}"), at(2)));
+    }
+    let all = tenants(&keys, &KeySelection::default(), at(3));
+    let row = &all.keys[0];
+    assert_eq!((row.key.as_str(), row.refusals, row.error), ("tenant=t40", 130, 0), "{row:?}");
+    for (limit, truth) in [("admission_cursor", 100), ("in_flight", 30)] {
+        let selection = KeySelection { limit: Some(limit), ..KeySelection::default() };
+        let top = tenants(&keys, &selection, at(3));
+        let most = top.keys.first().map_or(top.uncounted_max, |row| row.refusals);
+        let least = top.keys.first().map_or(0, |row| row.refusals - row.error);
+        assert!(least <= truth && truth <= most, "{limit}: {top:?}");
+    }
+}
+
+#[test]
+fn issue_39_the_bounds_of_every_tenant_hold_in_a_flood_of_tenants() {
+    let keys = keys();
+    let mut truth = HashMap::<String, u64>::new();
+    let mut draw = 1_u64;
+    for step in 0_u64..60_000 {
+        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (number, mechanism) =
+            ((draw >> 33) % 900, ["in_flight", "queue_delay", "queue"][step as usize % 3]);
+        let tenant = format!("t{}", number * number / 900);
+        count_shed(&keys, mechanism, Some(&tenant), at(step / 3000));
+        *truth.entry(tenant).or_default() += 1;
+    }
+    let top = tenants(&keys, &KeySelection::default(), at(20));
+    assert!(top.keys.iter().any(|row| row.error > 0), "the sketch is full");
+    for (tenant, truth) in truth {
+        let row = top.keys.iter().find(|row| row.tenant.as_deref() == Some(&tenant));
+        let (least, most) =
+            row.map_or((0, top.uncounted_max), |row| (row.refusals - row.error, row.refusals));
+        assert!((least..=most).contains(&truth), "{tenant}: {truth} is not in {least} to {most}");
+        let limits = row.into_iter().flat_map(|row| &row.limits);
+        limits.for_each(|one| assert!(one.refusals <= most && one.refusals - one.error <= truth, "{one:?}"));
+    }
+}
+
+#[test]
+fn issue_39_a_tenant_with_an_empty_name_is_told_from_requests_without_a_tenant() {
+    let keys = keys();
+    count_shed(&keys, "in_flight", Some(""), at(0));
+    (0..2).for_each(|_| count_shed(&keys, "in_flight", None, at(0)));
+    let top = tenants(&keys, &KeySelection::default(), at(1));
+    let rows: Vec<_> = top.keys.iter().map(|row| (row.tenant.as_deref(), &*row.key, row.refusals)).collect();
+    assert_eq!(rows, [(None, "", 2), (Some(""), "tenant=", 1)]);
+}
+
+#[test]
+fn issue_39_only_the_attribute_that_names_tenants_makes_the_key_of_a_limit_one_of_a_tenant() {
+    let policy = "namespaces: { api: { limits: [], request: { tenant: entry.customer } } }";
+    let policy = tidegate_policy::parse_bytes("policy.yaml", policy.as_bytes(), &|_| None).unwrap().policy;
+    let claims = ClaimSettings::of(&policy);
+    let keys = keys();
+    for attribute in ["tenant", "customer"] {
+        let scope = [(Text::from(attribute), Text::from_static("t40"))];
+        let (namespace, reason) = ("api", Reason::RateExceeded);
+        let tenant = tenant_in(namespace, &scope, reason, &claims);
+        let refused =
+            RefusedCounter { namespace, limit: attribute, scope: &scope, resource: None, reason, tenant };
+        keys.count(&refused, at(0));
+    }
+    let selection = KeySelection { tenants: Some(&claims), ..KeySelection::default() };
+    let top = tenants(&keys, &selection, at(1));
+    assert_eq!((top.keys.len(), top.keys[0].limits[0].limit.as_str()), (1, "customer"), "{top:?}");
+    let key = vec![("customer".into(), "t40".into())];
+    let top = keys.top(&KeySelection { key, ..selection }, KeyGroups::Keys, MINUTE, 10, at(1));
+    assert_eq!(shown(&top), [("customer=t40", 1, 0)]);
 }

@@ -284,3 +284,63 @@ async fn issue_39_the_cursor_names_the_tenant_and_explain_says_both_levels() {
     assert!(because.ends_with("the cursor of its namespace at 183: not shed"), "{explained}");
     assert_eq!(explained["would"], "admit", "{explained}");
 }
+
+const T40: &str = "key=customer=t40";
+
+#[tokio::test]
+async fn issue_39_a_check_whose_customer_is_no_tenant_is_said_to_have_none_and_explained_so() {
+    let daemon = Daemon::start().await;
+    let body = json!({"namespace": "api", "resource": "app", "class": "sheddable",
+        "attributes": {"customer": "t40"}});
+    assert_eq!(daemon.check(&body).await.status, 200);
+    for _ in 0..2 {
+        let refused = daemon.check(&body).await;
+        assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable"})));
+    }
+    let top = daemon.get(&format!("/v1/keys/top?namespace=api&{T40}")).await.json();
+    let without = &top["without_tenant"];
+    assert_eq!((&top["keys"], &without["refusals"]), (&json!([]), &json!(2)), "{top}");
+    let limits =
+        json!([{"limit": "in_flight", "class": "sheddable", "resource": "app", "refusals": 2, "error": 0}]);
+    assert_eq!((&without["limits"], &without["error"]), (&limits, &json!(0)), "{top}");
+    let because = without["because"].as_str().unwrap();
+    assert!(because.contains("`request: { tenant: entry.customer }`"), "{because}");
+    for (selection, refusals) in [("key=class=critical", None), ("key=class=sheddable", Some(2))] {
+        let top = daemon.get(&format!("/v1/keys/top?namespace=api&{T40}&{selection}")).await.json();
+        assert_eq!(top["without_tenant"]["refusals"].as_u64(), refusals, "{top}");
+    }
+    // The requests of a route of the proxy have that tenant.
+    let refused = daemon.proxied("t40").await;
+    assert_eq!(scope_of(&refused), json!({"class": "sheddable_plus", "tenant": "t40"}), "{refused:?}");
+    let explain = async |door: Option<&str>| {
+        let mut asked = body.clone();
+        if let Some(door) = door {
+            asked["door"] = json!(door);
+        }
+        daemon.client().await.post("/v1/explain", &asked.to_string()).await.json()["load"].clone()
+    };
+    for (door, tenant, shown) in [
+        (Some("check"), Value::Null, Value::Null),
+        (Some("proxy"), json!("t40"), json!("proxy")),
+        (None, json!("t40"), json!("proxy")),
+    ] {
+        let load = explain(door).await;
+        assert_eq!((&load["tenant"], &load["door"]), (&tenant, &shown), "{door:?} {load}");
+    }
+    // No route of the namespace leads to this resource.
+    let mut asked = body.clone();
+    asked["resource"] = json!("bare");
+    let explained = daemon.client().await.post("/v1/explain", &asked.to_string()).await.json();
+    assert_eq!(explained["load"]["tenant"], Value::Null, "{explained}");
+}
+
+#[tokio::test]
+async fn issue_39_a_mechanism_that_has_refused_nobody_is_an_empty_list() {
+    let daemon = Daemon::start().await;
+    for mechanism in ["admission_cursor", "in_flight", "pace", "queue_delay", "queue", "deadline"] {
+        let top = daemon.get(&format!("/v1/keys/top?namespace=api&limit={mechanism}&{T40}")).await;
+        assert_eq!((top.status, &top.json()["keys"]), (200, &json!([])), "{mechanism} {top:?}");
+    }
+    let wrong = daemon.get("/v1/keys/top?namespace=api&limit=in_flght").await;
+    assert!(wrong.status == 404 && wrong.body.contains("did you mean \\\"in_flight\\\"?"), "{wrong:?}");
+}
