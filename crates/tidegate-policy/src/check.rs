@@ -102,6 +102,13 @@ pub(crate) fn check(
         routes_and_limits::warn(&namespaces, &proxy.routes, is_only_proxied, report);
         let raw_routes = raw_proxy.routes.as_deref().unwrap_or_default();
         unreachable_route::warn(&proxy.routes, raw_routes, &top.key("proxy").key("routes"), report);
+        for (resource, raw) in resources.iter().zip(config.resources.iter().flat_map(NameMap::values)) {
+            let path = top.key("resources").key(&resource.name).key("queue");
+            if let (Some(raw), Some(queue)) = (&raw.queue, &resource.queue) {
+                let waits = queue_mismatch::waits(resource, queue, &proxy.routes);
+                queue_mismatch::warn(raw, queue, waits, &path, report);
+            }
+        }
     }
     let grants = config.authorization.as_deref();
     let authorization = authorization::authorization(grants, &top.key("authorization"), report);

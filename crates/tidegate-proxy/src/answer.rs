@@ -318,7 +318,7 @@ async fn decide<D: DecisionPoint>(
     if let Some(access) = &access {
         request = decisions.with_access(policy, request, access.parts())?;
     }
-    let wait = config.wait.max(decisions.wait(policy, &request));
+    let wait = decisions.wait(policy, &request, config.wait);
     let (decision, waited) = if wait.is_zero() {
         (driver.decide(policy.as_ref(), &request).await, Duration::ZERO)
     } else {

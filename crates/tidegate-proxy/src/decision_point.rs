@@ -35,8 +35,9 @@ pub trait DecisionPoint: Send + Sync + 'static {
         access: AccessParts<'a>,
     ) -> Result<Request<'a>, Fault>;
 
-    /// How long the resource of a request lets its class wait; zero: not at all.
-    fn wait(&self, policy: &Self::Policy, request: &Request<'_>) -> Duration;
+    /// How long a request may wait whose route lets it wait for `own`, zero for a route without
+    /// `wait`: no longer than its resource lets its class wait. Zero: not at all.
+    fn wait(&self, policy: &Self::Policy, request: &Request<'_>, own: Duration) -> Duration;
 
     /// Counts and logs the decision about a request that was read at `read_at`.
     fn note(

@@ -50,8 +50,8 @@ impl DecisionPoint for DaemonContext {
         policy.config.planes.with_access_parts(request, access)
     }
 
-    fn wait(&self, policy: &InForce, request: &Request<'_>) -> Duration {
-        policy.config.planes.wait(request.resource, request.class)
+    fn wait(&self, policy: &InForce, request: &Request<'_>, own: Duration) -> Duration {
+        policy.config.planes.wait_at_route(own, request.resource, request.class)
     }
 
     fn note(

@@ -83,6 +83,12 @@ impl PlaneSettings {
         resource.map_or(Duration::ZERO, |resource| resource.wait(class))
     }
 
+    /// How long a request of this class may wait whose route lets it wait for `own`, or zero.
+    pub(crate) fn wait_at_route(&self, own: Duration, resource: Option<&str>, class: Class) -> Duration {
+        let resource = resource.and_then(|name| self.0.resources.get(name));
+        resource.map_or(own, |resource| resource.wait_at_route(own, class))
+    }
+
     /// How long a request of this class waits that asks to wait for `wait`: no longer than the
     /// queue of its resource lets it. A resource without a queue adds no bound.
     pub(crate) fn bounded_wait(&self, wait: Duration, resource: Option<&str>, class: Class) -> Duration {

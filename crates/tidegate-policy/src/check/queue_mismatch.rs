@@ -7,19 +7,36 @@ use tidegate_core::rate::format_span;
 
 use super::claims::class_of;
 use crate::path::Path;
-use crate::policy::resources::QueuePolicy;
+use crate::policy::proxy::Route;
+use crate::policy::resources::{QueuePolicy, ResourcePolicy};
 use crate::problem::Report;
 use crate::raw::resources::{DelayTargetForm, QueueForm, WaitEntry, WeightsForm};
 
-/// `queue` is what the checks made of `raw`, which has no problem and stands at `path`.
-pub(super) fn warn(raw: &QueueForm, queue: &QueuePolicy, path: &Path, report: &mut Report<'_>) {
-    if queue.wait.iter().all(Duration::is_zero) {
+/// The waits by class, from the least important one.
+type Waits = [Duration; Class::ALL.len()];
+
+/// How long requests wait in the queue of a resource: as it says, and where it says nothing as long
+/// as the routes to its upstream let them.
+pub(super) fn waits(resource: &ResourcePolicy, queue: &QueuePolicy, routes: &[Route]) -> Waits {
+    if queue.bounds_waits {
+        return queue.wait;
+    }
+    // A route without a namespace asks no resource.
+    let asks = |route: &&Route| route.upstream == resource.name && route.namespace.is_some();
+    let longest = routes.iter().filter(asks).map(|route| route.wait).max();
+    [longest.unwrap_or_default(); Class::ALL.len()]
+}
+
+/// `queue` is what the checks made of `raw`, which has no problem and stands at `path`; its requests
+/// wait for `waits`.
+pub(super) fn warn(raw: &QueueForm, queue: &QueuePolicy, waits: Waits, path: &Path, report: &mut Report<'_>) {
+    if waits.iter().all(Duration::is_zero) {
         report.warn(path, "no class may wait, so the queue is never used", "write `wait: 500ms`");
     }
     shorter_waits(raw, queue, &path.key("wait"), report);
     inverted_weights(raw, queue, &path.key("weights"), report);
-    unreached_delay_targets(raw, queue, path, report);
-    idle_lifo(raw, queue, &path.key("lifo"), report);
+    unreached_delay_targets(raw, queue, waits, path, report);
+    idle_lifo(raw, waits, &path.key("lifo"), report);
 }
 
 /// The classes with their place in arrays by class, the least important first.
@@ -88,10 +105,16 @@ fn inverted_weights(raw: &QueueForm, queue: &QueuePolicy, path: &Path, report: &
 }
 
 /// Warns about delay targets above the wait: requests leave before the queue can stand that long.
-fn unreached_delay_targets(raw: &QueueForm, queue: &QueuePolicy, path: &Path, report: &mut Report<'_>) {
+fn unreached_delay_targets(
+    raw: &QueueForm,
+    queue: &QueuePolicy,
+    waits: Waits,
+    path: &Path,
+    report: &mut Report<'_>,
+) {
     let written = raw.delay_target.as_ref().map(DelayTargetForm::by_class).unwrap_or_default();
     let above = classes().filter_map(|(at, class)| {
-        let wait = queue.wait[at];
+        let wait = waits[at];
         let target = queue.delay_targets[at].filter(|target| !wait.is_zero() && *target > wait)?;
         Some((at, class, format_span(target), format_span(wait)))
     });
@@ -117,9 +140,9 @@ fn unreached_delay_targets(raw: &QueueForm, queue: &QueuePolicy, path: &Path, re
 }
 
 /// Warns about an order of service for classes that never wait.
-fn idle_lifo(raw: &QueueForm, queue: &QueuePolicy, path: &Path, report: &mut Report<'_>) {
+fn idle_lifo(raw: &QueueForm, waits: Waits, path: &Path, report: &mut Report<'_>) {
     for (index, class) in raw.lifo.iter().flatten().copied().map(class_of).enumerate() {
-        if queue.wait[class as usize].is_zero() {
+        if waits[class as usize].is_zero() {
             let what = format!("class {class} does not wait, so `lifo` has no effect on it");
             let fix = format!("write `wait: {{ {class}: 500ms }}`, or remove {class} here");
             report.warn(&path.index(index), what, fix);

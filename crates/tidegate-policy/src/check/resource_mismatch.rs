@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::path::Path;
 use crate::policy::authorization::{Grant, Namespaces, Verb};
+use crate::policy::proxy::Route;
 use crate::policy::resources::{ResourcePolicy, ResourceShare, SignalPolicy, SignalSourcePolicy};
 use crate::policy::{Policy, StoreChoice, StoreKind};
 use crate::printable::shown;
@@ -27,6 +28,12 @@ pub(super) fn warn(policy: &Policy, report: &mut Report<'_>) {
         unshared(resource, &path.key("shares"), report);
         unnamed(&resource.name, &callers, &path, report);
     }
+    for (index, route) in policy.proxy.routes.iter().enumerate() {
+        if report.has_all_warnings() {
+            return;
+        }
+        unprotected(route, &callers, &top.key("proxy").key("routes").index(index), report);
+    }
     for (index, signal) in policy.signals.iter().enumerate() {
         unmeasured(signal, policy, &top.key("signals").index(index).key("source"), report);
     }
@@ -37,8 +44,10 @@ struct ResourceCallers<'a> {
     upstreams: BTreeSet<&'a str>,
     /// The upstreams without a resource of their name, at most [`UPSTREAMS_COMPARED_MAX`].
     bare_upstreams: Vec<&'a str>,
-    /// The upstreams to which a route leads.
+    /// The upstreams to which a route with a namespace leads: only such a route asks a resource.
     routed: BTreeSet<&'a str>,
+    resources: BTreeSet<&'a str>,
+    namespaces: BTreeSet<&'a str>,
     /// Whether callers of the API may name resources.
     is_open: bool,
 }
@@ -47,24 +56,48 @@ impl<'a> ResourceCallers<'a> {
     fn new(policy: &'a Policy) -> Self {
         let upstreams: BTreeSet<&str> = policy.proxy.upstreams.iter().map(|one| one.name.as_str()).collect();
         let resources: BTreeSet<&str> = policy.resources.iter().map(|one| one.name.as_str()).collect();
+        let routed = policy.proxy.routes.iter().filter(|route| route.namespace.is_some());
         Self {
             bare_upstreams: upstreams.difference(&resources).copied().take(UPSTREAMS_COMPARED_MAX).collect(),
             upstreams,
-            routed: policy.proxy.routes.iter().map(|route| route.upstream.as_str()).collect(),
+            routed: routed.map(|route| route.upstream.as_str()).collect(),
+            namespaces: policy.namespaces.iter().map(|one| one.name.as_str()).collect(),
+            resources,
             is_open: is_named_by_callers(policy),
         }
     }
 
     /// The upstream without a resource that a resource without an upstream resembles.
     fn meant_upstream(&self, name: &str) -> Option<&'a str> {
-        if self.upstreams.contains(name) {
+        // A resource may as well be named after a namespace, whose callers then name it.
+        if self.upstreams.contains(name) || self.namespaces.contains(name) {
             return None;
         }
-        let meant = nearest(name, self.bare_upstreams.iter().copied())?;
-        // Names such as `app-1` and `app-2` are as near, and not misspelt.
-        let without_digits = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-        (without_digits(meant) != without_digits(name)).then_some(meant)
+        nearest(name, self.bare_upstreams.iter().copied().filter(|upstream| is_slip(name, upstream)))
     }
+}
+
+/// Whether a name is another one as it is mistyped: with a letter too many or too few, with two
+/// letters in the wrong order, or else with at most one wrong letter in five. One of three, as in
+/// `api` and `app`, makes another word.
+fn is_slip(name: &str, other: &str) -> bool {
+    // Which separator and which case was used says nothing about what was meant.
+    let fold = |name: &str| name.to_ascii_lowercase().replace(['-', ' '], "_");
+    let letters = |name: &str| {
+        let mut letters: Vec<char> = name.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let (folded, other_folded) = (fold(name), fold(other));
+    let (own, others) = (letters(&folded), letters(&other_folded));
+    // Names such as `app-1` and `app-2` are as near, and not misspelt.
+    let without_digits = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    if without_digits(name) == without_digits(other) {
+        return false;
+    }
+    let distance = strsim::osa_distance(&folded, &other_folded);
+    let is_one_off = distance <= 1 && (own.len() != others.len() || own == others);
+    is_one_off || distance * 5 <= own.len().max(others.len())
 }
 
 /// Warns about `share: auto` where nothing says how many members there are.
@@ -98,11 +131,25 @@ fn unnamed(name: &str, callers: &ResourceCallers<'_>, path: &Path, report: &mut 
         report.warn(path, what, format!("did you mean `{}`?", shown(upstream)));
     } else if !callers.is_open && !callers.routed.contains(name) {
         let what = format!(
-            "no request can name resource \"{}\": no route leads to an upstream of this name, and no grant has \
-             the verb `place` in a namespace of this policy",
+            "no request can name resource \"{}\": no route with a namespace leads to an upstream of this name, \
+             and no grant has the verb `place` in a namespace of this policy",
             shown(name)
         );
         report.warn(path, what, "add `place` to the `verbs` of a grant, or remove the resource");
+    }
+}
+
+/// Warns about a route without a namespace, whose requests no resource bounds.
+fn unprotected(route: &Route, callers: &ResourceCallers<'_>, path: &Path, report: &mut Report<'_>) {
+    let name = route.upstream.as_str();
+    let is_warned = !callers.is_open && !callers.routed.contains(name);
+    if route.namespace.is_none() && callers.resources.contains(name) && !is_warned {
+        let what = format!(
+            "resource \"{}\" does not bound the requests of route \"{}\", because the route has no namespace",
+            shown(name),
+            shown(&route.name)
+        );
+        report.warn(path, what, "add `namespace` to the route; it may be one without limits");
     }
 }
 

@@ -8,7 +8,7 @@ use super::bounded_span::{MILLI, between};
 use super::claims::class_of;
 use super::name_and_path::check_name;
 use super::planes::check_names;
-use super::{namespace_shares, queue_mismatch, queue_wait};
+use super::{namespace_shares, queue_wait};
 use crate::measure::{percent, size};
 use crate::path::Path;
 use crate::policy::resources::{
@@ -103,20 +103,17 @@ fn queue(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> QueuePolicy {
         let bounds = Part { name: "priority_share", most: 100 };
         part(text, bounds, &path.key("priority_share"), report)
     });
-    let queue = QueuePolicy {
+    QueuePolicy {
         requests: raw.requests.map_or(QueuePolicy::REQUESTS_DEFAULT, |requests| requests as usize),
         bytes: bytes.map_or(QueuePolicy::BYTES_DEFAULT, |bytes| bytes as usize),
         wait,
+        bounds_waits: raw.wait.is_some(),
         weights: weights(raw, path, report),
         delay_targets: delay_targets(raw, path, report),
         min_share_percent: min_shares(raw, path, report),
         priority_share_percent: priority,
         lifo: lifo(raw, path, report),
-    };
-    if !report.has_problems() {
-        queue_mismatch::warn(raw, &queue, path, report);
     }
-    queue
 }
 
 fn weights(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [u64; Class::ALL.len()] {

@@ -206,6 +206,7 @@ fn resource_leaves(leaves: &mut SettingLeaves, resource: &ResourcePolicy) {
 
 fn queue_leaves(leaves: &mut SettingLeaves, queue: &QueuePolicy) {
     let QueuePolicy {
+        bounds_waits,
         requests,
         bytes,
         wait,
@@ -220,7 +221,8 @@ fn queue_leaves(leaves: &mut SettingLeaves, queue: &QueuePolicy) {
     leaves.add("priority_share", format_args!("{priority_share_percent} %"));
     for class in Class::ALL {
         let at = class as usize;
-        leaves.add(&format!("wait.{class}"), span_or_off(Some(wait[at])));
+        let wait = if *bounds_waits { span_or_off(Some(wait[at])) } else { "as its route says".to_owned() };
+        leaves.add(&format!("wait.{class}"), wait);
         leaves.add(&format!("weights.{class}"), weights[at]);
         leaves.add(&format!("delay_target.{class}"), span_or_off(delay_targets[at]));
         let min_share = min_share_percent[at].map(|percent| format!("{percent} %"));

@@ -51,6 +51,16 @@ impl ResourcePolicy {
     pub fn wait(&self, class: Class) -> Duration {
         self.queue.as_ref().map_or(Duration::ZERO, |queue| queue.wait[class as usize])
     }
+
+    /// How long a request of this class may wait whose route of the proxy lets it wait for `own`,
+    /// zero for a route without `wait`: no longer than `queue.wait` says.
+    pub fn wait_at_route(&self, own: Duration, class: Class) -> Duration {
+        match &self.queue {
+            Some(queue) if queue.bounds_waits && own.is_zero() => queue.wait[class as usize],
+            Some(queue) if queue.bounds_waits => own.min(queue.wait[class as usize]),
+            _ => own,
+        }
+    }
 }
 
 /// The most requests in flight at once.
@@ -148,6 +158,9 @@ pub struct QueuePolicy {
     /// How long a request waits at most, by its class from the least important, 0 to 1 h; 0 does
     /// not wait. The default of a class is the longest wait of a lower class, and 0 for the lowest.
     pub wait: [Duration; Class::ALL.len()],
+    /// Whether [`QueuePolicy::wait`] is written. Then it bounds the `wait` of a route; otherwise a
+    /// request waits as long as its route says.
+    pub bounds_waits: bool,
     /// The shares of the classes in proportion, 1 to [`QueuePolicy::WEIGHT_MAX`]; default
     /// [`QueuePolicy::WEIGHTS`].
     pub weights: [u64; Class::ALL.len()],

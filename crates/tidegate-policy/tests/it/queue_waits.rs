@@ -165,3 +165,20 @@ fn only_a_written_wait_is_told_to_be_less_than_that_of_a_lower_class() {
         }
     }
 }
+
+#[test]
+fn issue_39_the_wait_of_a_queue_bounds_that_of_a_route_and_off_wins_over_it() {
+    let waits = |queue: &str, own: u64| {
+        let policy = settings(&with_queue(queue));
+        let own = Duration::from_millis(own);
+        Class::ALL.map(|class| policy.resources[0].wait_at_route(own, class).as_millis() as u64)
+    };
+    let off = "wait: { critical_plus: off, sheddable: 250ms }";
+    assert_eq!(waits(off, 2000), [250, 250, 250, 0]);
+    assert_eq!(waits(off, 100), [100, 100, 100, 0]);
+    assert_eq!(waits(off, 0), [250, 250, 250, 0]);
+    assert_eq!(waits("wait: off", 2000), [0; 4]);
+    // Such a queue says nothing about waits: the route's own counts.
+    assert_eq!(waits("requests: 9", 2000), [2000; 4]);
+    assert_eq!(waits("requests: 9", 0), [0; 4]);
+}

@@ -240,6 +240,11 @@ fn issue_39_a_resource_that_resembles_an_upstream_without_one_is_warned_about() 
         ("reports", &["app"], None),
         ("db", &["app"], None),
         ("app", &["app", "ap"], None),
+        ("chackout", &["checkout"], Some("checkout")),
+        ("pap", &["app"], Some("app")),
+        // Three letters with another one are another word, and a namespace is a name of its own.
+        ("api", &["app"], None),
+        ("shop", &["shops"], None),
         // Numbered names are as near to each other as misspelt ones.
         ("shard-2", &["shard-1"], None),
         ("app2", &["app"], None),
@@ -256,7 +261,7 @@ fn issue_39_a_resource_that_resembles_an_upstream_without_one_is_warned_about() 
 
 #[test]
 fn issue_39_a_resource_that_no_request_can_name_is_warned_about() {
-    const UNNAMED: &str = "t.yaml:2:19: resources.job: no request can name resource \"job\": no route leads to an upstream of this name, and no grant has the verb `place` in a namespace of this policy; add `place` to the `verbs` of a grant, or remove the resource";
+    const UNNAMED: &str = "t.yaml:2:19: resources.job: no request can name resource \"job\": no route with a namespace leads to an upstream of this name, and no grant has the verb `place` in a namespace of this policy; add `place` to the `verbs` of a grant, or remove the resource";
     let grant = |namespaces: &str, verbs: &str| {
         format!(
             "authorization: [{{ certificate: a, namespaces: {namespaces}, verbs: {verbs} }}, \
@@ -284,6 +289,49 @@ fn issue_39_a_resource_that_no_request_can_name_is_warned_about() {
         grant("[shop]", "[check]")
     );
     assert_eq!(warnings(&with_sections(&text)), [UNNAMED]);
+}
+
+#[test]
+fn issue_39_a_resource_that_routes_pass_by_is_warned_about() {
+    const UNBOUND: &str = "t.yaml:3:63: proxy.routes[0]: resource \"app\" does not bound the requests of route \"route-0\", because the route has no namespace; add `namespace` to the route; it may be one without limits";
+    const UNNAMED: &str = "t.yaml:2:19: resources.app: no request can name resource \"app\": no route with a namespace leads to an upstream of this name, and no grant has the verb `place` in a namespace of this policy; add `place` to the `verbs` of a grant, or remove the resource";
+    let told = |routes: &str, more: &str| {
+        warnings(&with_sections(&format!(
+            "resources: {{ app: {{ concurrency: 1 }} }}\n\
+             proxy: {{ upstreams: {{ app: [\"http://127.0.0.1:2\"] }}, routes: [{routes}] }}\n\
+             listen: {{ proxy: 127.0.0.1:1 }}\n{more}"
+        )))
+    };
+    let closed = "authorization: [{ certificate: a, namespaces: [shop], verbs: [check] }]";
+    assert_eq!(told("{ upstream: app }", ""), [UNBOUND]);
+    assert_eq!(told("{ upstream: app }", closed), [UNNAMED]);
+    assert_eq!(told("{ upstream: app, namespace: shop }", closed), [""; 0]);
+}
+
+#[test]
+fn issue_39_a_queue_in_which_only_a_route_lets_requests_wait_is_not_said_to_be_unused() {
+    let told = |queue: &str, route: &str| {
+        warnings(&with_sections(&format!(
+            "resources: {{ app: {{ concurrency: 1, queue: {{ requests: 9, {queue} }} }} }}\n\
+             proxy: {{ upstreams: {{ app: [\"http://127.0.0.1:2\"] }}, \
+             routes: [{{ upstream: app, namespace: shop, {route} }}] }}\nlisten: {{ proxy: 127.0.0.1:1 }}"
+        )))
+    };
+    for (queue, route, said) in [
+        ("lifo: [critical]", "wait: 2s", &[][..]),
+        ("lifo: [critical]", "", &["the queue is never used", "`lifo` has no effect"]),
+        ("wait: off", "wait: 2s", &["the queue is never used"]),
+        ("delay_target: { critical: 3s }", "wait: 2s", &["above its wait of 2s, so it sheds nothing"]),
+        (
+            "wait: { critical_plus: off, sheddable: 250ms }",
+            "wait: 2s",
+            &["class critical_plus does not wait"],
+        ),
+    ] {
+        let told = told(queue, route);
+        assert_eq!(told.len(), said.len(), "{queue} {route}: {told:?}");
+        assert!(told.iter().zip(said).all(|(line, said)| line.contains(said)), "{queue} {route}: {told:?}");
+    }
 }
 
 /// The policies of a file: the file itself, or the blocks of YAML of a document.
