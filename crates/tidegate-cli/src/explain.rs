@@ -8,7 +8,7 @@ use tidegate_policy::{NamespacePolicy, Policy};
 use tidegate_server::explain_fresh;
 use tidegate_wire::explanation::{ExplanationBody, Would};
 
-use crate::arguments::request::{Explain, NamedTenant, Question};
+use crate::arguments::request::{Explain, ExplainedRequest, Question};
 use crate::client::{self, ClientError, wait_for};
 use crate::exit::{Exit, answer};
 use crate::policy_file;
@@ -23,8 +23,12 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
     let (explained, source) = if let Some(path) = &arguments.config {
         (of_file(path, question), format!("by {}, as if nothing had been charged yet", path.display()))
     } else {
-        let tenant = NamedTenant { tenant: arguments.tenant.as_deref(), door: arguments.door };
-        let explained = wait_for(client::explain(daemon, question, &arguments.target, tenant))
+        let request = ExplainedRequest {
+            tenant: arguments.tenant.as_deref(),
+            door: arguments.door,
+            wait: arguments.wait,
+        };
+        let explained = wait_for(client::explain(daemon, question, &arguments.target, request))
             .map(|explained| (explained, None));
         (explained, format!("by the daemon at {}", daemon.at))
     };
@@ -39,7 +43,7 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
         table::of(&explained, &source)
     };
     let exit = match explained.would {
-        Would::Admit => Exit::Done,
+        Would::Admit | Would::Wait => Exit::Done,
         Would::Refuse => Exit::Problems,
     };
     let exit = answer(&text, exit);

@@ -8,7 +8,7 @@ use tidegate_wire::explanation::ExplanationBody;
 use tidegate_wire::refused_keys::{LimitCountBody, RefusedKeyBody, TopKeysBody, WithoutTenantBody};
 
 use crate::arguments::operator_commands::{KeyGroups, Top};
-use crate::arguments::request::{Attribute, Class, Door, LoadTarget, NamedTenant, Question};
+use crate::arguments::request::{Attribute, Class, Door, ExplainedRequest, LoadTarget, Question};
 use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::{Columns, one_line};
 use crate::exit::Exit;
@@ -53,8 +53,8 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
         ..Question::default()
     };
     let ShedRequest { target, tenant, door } = shed_request(&arguments.target, &top);
-    let tenant = NamedTenant { tenant: tenant.as_deref(), door };
-    let explanation = match client::explain(&arguments.daemon, &question, &target, tenant).await {
+    let request = ExplainedRequest { tenant: tenant.as_deref(), door, wait: None };
+    let explanation = match client::explain(&arguments.daemon, &question, &target, request).await {
         Ok(explanation) => Some(explanation),
         Err(error) if arguments.target.resource.is_some() => return Err(error),
         // A domain of files has refused keys and no limits that can be explained.

@@ -155,10 +155,12 @@ pub enum OverloadMechanism {
     QueueDelay,
     /// The queue has no room for the request.
     QueueFull,
+    /// The deadline of the request leaves it too little time to wait for a place, or for its work.
+    Deadline,
 }
 
 impl OverloadMechanism {
-    /// `admission_cursor`, `in_flight`, `pace`, `queue_delay` or `queue`.
+    /// `admission_cursor`, `in_flight`, `pace`, `queue_delay`, `queue` or `deadline`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AdmissionCursor { .. } => "admission_cursor",
@@ -166,6 +168,7 @@ impl OverloadMechanism {
             Self::Pace => "pace",
             Self::QueueDelay => "queue_delay",
             Self::QueueFull => "queue",
+            Self::Deadline => "deadline",
         }
     }
 
@@ -173,7 +176,7 @@ impl OverloadMechanism {
     pub const fn level(self) -> Option<u16> {
         match self {
             Self::AdmissionCursor { level } => Some(level),
-            Self::InFlight | Self::Pace | Self::QueueDelay | Self::QueueFull => None,
+            Self::InFlight | Self::Pace | Self::QueueDelay | Self::QueueFull | Self::Deadline => None,
         }
     }
 }

@@ -68,7 +68,7 @@ pub use kept::{PermitPage, PermitReport};
 pub use leases::{Landing, LeaseBatch, LeaseBatches, LeaseConfig, LeaseTotals, LeaseView, LeasesView};
 pub use limit_report::LimitReport;
 pub use lineage::{LINEAGE_MAX, Lineage};
-pub use load_report::LoadReport;
+pub use load_report::{LoadReport, PlaceWait};
 pub use notes::NoteError;
 pub use numbers::in_words as numbers_in_words;
 pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};

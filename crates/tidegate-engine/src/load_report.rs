@@ -1,5 +1,6 @@
 //! The state of a resource as one request meets it.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use tidegate_core::Class;
@@ -26,4 +27,17 @@ pub struct LoadReport {
     pub in_flight: u64,
     /// The most requests in flight of this class.
     pub in_flight_max: u64,
+    /// How the request would wait for a place; `None` if it finds one now, or would be refused.
+    pub wait: Option<PlaceWait>,
+}
+
+/// How a request would wait for a place of its resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlaceWait {
+    /// For how long at most: then it would be refused.
+    pub longest: Duration,
+    /// For how long by the rate at which places come free; `None` before that was measured. Later
+    /// requests of higher weight can make it longer.
+    pub estimated: Option<Duration>,
 }

@@ -86,6 +86,8 @@ pub enum PlaceRefusal {
     Delayed,
     /// The queue for them has no room.
     QueueFull,
+    /// Its deadline leaves no time to wait for one, or for the work once it has one.
+    TooLate,
 }
 
 /// The overload plane: a set of resources, each with places in flight and an admission cursor.
@@ -409,6 +411,7 @@ impl Overload {
             PlaceRefusal::NoPlace | PlaceRefusal::Claimed => resource.no_place(level),
             PlaceRefusal::Delayed => resource.delayed(level),
             PlaceRefusal::QueueFull => resource.queue_full(level),
+            PlaceRefusal::TooLate => resource.too_late(level),
         }
     }
 

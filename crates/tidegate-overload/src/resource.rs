@@ -553,6 +553,12 @@ impl Resource {
         self.refusal(OverloadMechanism::QueueFull, BindingSignal::InFlight, level)
     }
 
+    /// The refusal of a request whose deadline leaves it no time.
+    #[cold]
+    pub(crate) fn too_late(&self, level: RequestLevel) -> Shed {
+        self.refusal(OverloadMechanism::Deadline, BindingSignal::QueueDelay, level)
+    }
+
     fn refusal(
         &self,
         mechanism: OverloadMechanism,

@@ -311,6 +311,13 @@ impl<O: Order, B> WaitingRoom<O, B> {
         self.queue_of(entrant.obstacle)?.sheds_on_arrival(&entrant, now)
     }
 
+    /// How long a request would wait at its obstacle if it entered now; see
+    /// [`FairQueue::estimated_wait`]. `None` for lines other than fair queues.
+    pub fn estimated_wait(&self, entrant: &Entrant) -> Option<Duration> {
+        let entrant = entrant.cost(self.estimate(entrant));
+        self.queue_of(entrant.obstacle)?.estimated_wait(&entrant)
+    }
+
     /// Gives a request a position, at the end of its class in its line, or where the fair queue of
     /// the line puts it.
     pub fn enter(&mut self, entrant: Entrant, now: Timestamp) -> Result<Entered, RoomFull>

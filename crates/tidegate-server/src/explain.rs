@@ -93,6 +93,16 @@ impl Desk<'_> {
         let access = NamedAccess::of(check.access.as_ref())?;
         let request = self.with_named(request, check.resource.as_deref(), &access, &Caller::ANYONE)?;
         let now = self.daemon.clock.now();
+        let mut request = request;
+        let planes = &self.in_force.config.planes;
+        let wait = match (check.wait_ms, check.door) {
+            (0, Some(ExplainedDoor::Check)) => Duration::ZERO,
+            (0, _) => planes.wait(request.resource, request.class),
+            (millis, _) => {
+                planes.bounded_wait(Duration::from_millis(millis), request.resource, request.class)
+            }
+        };
+        request.may_wait_until = Some(now.saturating_add(wait));
         if let Some(files) = self.files_of(request.namespace) {
             let explained = self.explain_domain(&files, &request, now).await?;
             return Ok(reply::json(StatusCode::OK, &explained));
@@ -333,7 +343,11 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
         cost_row: None,
         plan: None,
         unknown_plan: None,
-        would: if explained.is_admitted() { Would::Admit } else { Would::Refuse },
+        would: match explained.wait() {
+            Some(_) => Would::Wait,
+            None if explained.is_refused() => Would::Refuse,
+            None => Would::Admit,
+        },
         at: now.to_whole_millis().to_string(),
         store_failure: explained.store_failure.clone(),
         limits: explained.limits.iter().map(|one| limit(one, cost, now)).collect(),
@@ -363,6 +377,8 @@ fn explain_load(load: &LoadReport, tenant: Option<&str>) -> LoadExplanation {
         in_flight,
         in_flight_max,
         would: if load.is_below_cursor { Would::Refuse } else { Would::Admit },
+        wait_max_ms: load.wait.map(|wait| millis_up(wait.longest)),
+        wait_estimate_ms: load.wait.and_then(|wait| wait.estimated).map(millis_up),
         because: format!("its level is {level}, the cursor of its namespace at {cursor}: {says}"),
     }
 }

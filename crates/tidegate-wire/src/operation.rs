@@ -122,7 +122,8 @@ pub struct Explain<'a> {
     /// Taken, so that the body of a check can be sent as it is.
     #[serde(default)]
     pub peek: bool,
-    /// Taken, so that the body of a check can be sent as it is.
+    /// How long a check with this body would wait. Default: as long as a request of the proxy waits
+    /// for the resource (`queue.wait`); with `door: check` it does not wait.
     #[serde(default)]
     pub wait_ms: u64,
 }

@@ -239,6 +239,7 @@ fn overload(
             write!(f, ": requests come faster than {} can serve", Quantity(in_flight_max, "place"))
         }
         OverloadMechanism::QueueDelay => f.write_str(": requests of this class wait too long for a place"),
+        OverloadMechanism::Deadline => f.write_str(": the deadline leaves too little time"),
         _ => write!(f, " refused: {}", words(reason)),
     }
 }

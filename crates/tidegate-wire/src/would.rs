@@ -11,6 +11,8 @@ use utoipa::ToSchema;
 pub enum Would {
     /// The request may go ahead.
     Admit,
+    /// It may go ahead once a place of its resource is free for it.
+    Wait,
     /// It may not.
     Refuse,
 }

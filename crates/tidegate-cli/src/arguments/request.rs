@@ -79,7 +79,8 @@ pub(crate) struct Explain {
     /// finds no tenant]
     #[arg(long, value_enum, value_name = "DOOR", conflicts_with = "config")]
     pub(crate) door: Option<Door>,
-    /// As in `check`; an explanation waits for nothing, so it changes nothing
+    /// How long a check like it would wait for a place [default: `queue.wait` of the resource, as a
+    /// request of the proxy; with `--door check` it does not wait]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub(crate) wait: Option<Duration>,
     /// Read this configuration instead of asking a daemon; `-` is standard input
@@ -110,11 +111,12 @@ impl Door {
     }
 }
 
-/// The tenant of a request as far as it is known, and the door that says it otherwise.
+/// A request that is explained, beside what its attributes say.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NamedTenant<'a> {
+pub(crate) struct ExplainedRequest<'a> {
     pub(crate) tenant: Option<&'a str>,
     pub(crate) door: Option<Door>,
+    pub(crate) wait: Option<Duration>,
 }
 
 /// The class and the resource of a request, by which the overload plane decides.

@@ -20,7 +20,7 @@ use super::error::ClientError;
 use super::token::token;
 use crate::address::Protocol;
 use crate::arguments::request::{
-    AccessArguments, Attribute, CheckOptions, Class, Daemon, Door, LoadTarget, NamedTenant, Question,
+    AccessArguments, Attribute, CheckOptions, Class, Daemon, Door, ExplainedRequest, LoadTarget, Question,
 };
 
 /// The body of a check.
@@ -69,7 +69,7 @@ pub(crate) async fn explain(
     daemon: &Daemon,
     question: &Question,
     target: &LoadTarget,
-    tenant: NamedTenant<'_>,
+    request: ExplainedRequest<'_>,
 ) -> Result<ExplanationBody, ClientError> {
     if daemon.at.protocol != Protocol::Http {
         let why = format!("{} explains nothing; name an http://, https:// or unix: listener", daemon.at);
@@ -77,10 +77,14 @@ pub(crate) async fn explain(
     }
     let mut body = body_of(question);
     let class = target.class.map(Class::as_str);
-    let (resource, door) = (target.resource.as_deref(), tenant.door.map(Door::as_str));
-    for (name, value) in [("class", class), ("resource", resource), ("tenant", tenant.tenant), ("door", door)]
+    let (resource, door) = (target.resource.as_deref(), request.door.map(Door::as_str));
+    for (name, value) in
+        [("class", class), ("resource", resource), ("tenant", request.tenant), ("door", door)]
     {
         body.extend(value.map(|value| (name.to_owned(), value.into())));
+    }
+    if let Some(wait) = request.wait {
+        body.insert("wait_ms".to_owned(), json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)));
     }
     ask(daemon, Method::POST, "/v1/explain", body).await
 }

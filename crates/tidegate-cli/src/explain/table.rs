@@ -22,12 +22,13 @@ const HEADINGS: [&str; 6] = ["LIMIT", "SAYS", "USED", "LEFT", "FULL IN", "COUNTE
 
 pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
     let would = match explained.would {
-        Would::Admit => "admitted",
-        Would::Refuse => "refused",
+        Would::Admit => "be admitted",
+        Would::Wait => "wait for a place",
+        Would::Refuse => "be refused",
     };
     let (cost, namespace) = (explained.cost, &explained.namespace);
     let mut text = String::new();
-    let head = format!("A request of cost {cost} in {namespace} would be {would}, {source}.");
+    let head = format!("A request of cost {cost} in {namespace} would {would}, {source}.");
     wrap(&mut text, 0, &head);
     if let Some(row) = explained.cost_row {
         wrap(&mut text, 0, &format!("The cost is that of costs[{row}] of the namespace."));
@@ -45,6 +46,9 @@ pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
     }
     if let Some(load) = &explained.load {
         wrap(&mut text, 0, &load_in_words(load));
+        if let Some(longest) = load.wait_max_ms {
+            wrap(&mut text, 0, &wait_in_words(longest, load.wait_estimate_ms));
+        }
     }
     for plane in &explained.planes {
         wrap(&mut text, 0, &format!("{} refuses it: {}", heading(&plane.plane), plane.because));
@@ -93,11 +97,19 @@ fn load_in_words(load: &LoadExplanation) -> String {
     )
 }
 
+/// How long a request would wait for a place.
+fn wait_in_words(longest: u64, estimated: Option<u64>) -> String {
+    let estimated = estimated.map_or(String::new(), |estimated| {
+        format!(", about {} as places come free now", HumanDuration::from_millis(estimated))
+    });
+    format!("It would wait up to {} for a place{estimated}.", HumanDuration::from_millis(longest))
+}
+
 /// The partition of an access, with its levels.
 fn access_in_words(access: &AccessExplanation) -> String {
     let index = access.index.as_ref().map_or(String::new(), |index| format!("/{index}"));
     let would = match access.would {
-        Would::Admit => "admits",
+        Would::Admit | Would::Wait => "admits",
         Would::Refuse => "refuses",
     };
     let AccessExplanation { table, operation, units, partition, key_range, node, mode, .. } = access;
@@ -149,7 +161,7 @@ fn heading(plane: &str) -> &str {
 fn row(limit: &LimitExplanation) -> [String; 6] {
     let says = match (limit.would, limit.shadow) {
         (None, _) => "-",
-        (Some(Would::Admit), _) => "admit",
+        (Some(Would::Admit | Would::Wait), _) => "admit",
         (Some(Would::Refuse), false) => "REFUSE",
         (Some(Would::Refuse), true) => "(refuse)",
     };

@@ -6,16 +6,19 @@ use tidegate_capacity::table_config::full_name;
 use tidegate_core::gate::{Explanation, Level, Outlook, Standing};
 use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::{Gate, Refusal, Timestamp};
+use tidegate_overload::{ArrivalShed, Obstacle, PlaceRefusal};
 use tidegate_store::{Answer, Kind, Outcome, StoreError};
 
 use super::Engine;
 use super::exact_limit::exact_name;
-use super::refusal::{denial, failure};
+use super::queue_admission::until;
+use super::refusal::{denial, failure, shed_by};
 use super::store_silence::is_away;
 use crate::access_report::AccessReport;
 use crate::continuation::ExactName;
 use crate::error::RequestError;
-use crate::load_report::LoadReport;
+use crate::load_report::{LoadReport, PlaceWait};
+use crate::place::lacks_in_flight_place;
 use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
 
@@ -26,7 +29,8 @@ pub struct Explained {
     /// Every limit of the namespace, in the order of the policy.
     pub limits: Vec<Explanation>,
     /// The refusals that the request would get now from the planes beside the limits, in the order
-    /// of the planes: its deadline or the admission cursor, then its table or a missing place.
+    /// of the planes: its deadline or the admission cursor, then its table or a missing place. A
+    /// request that may wait for a place has no refusal for want of it.
     pub planes: Vec<Refusal>,
     /// The resource that serves the request, with the level of the request there; `None` without
     /// one.
@@ -40,9 +44,19 @@ pub struct Explained {
 }
 
 impl Explained {
-    /// Whether the request would be admitted now.
+    /// Whether the request would be admitted now, without waiting.
     pub fn is_admitted(&self) -> bool {
-        self.planes.is_empty() && !self.limits.iter().any(Explanation::refuses)
+        !self.is_refused() && self.wait().is_none()
+    }
+
+    /// Whether the request would be refused now, without waiting for a place.
+    pub fn is_refused(&self) -> bool {
+        !self.planes.is_empty() || self.limits.iter().any(Explanation::refuses)
+    }
+
+    /// How the request would wait for a place, if nothing else refuses it.
+    pub fn wait(&self) -> Option<PlaceWait> {
+        self.load.as_ref()?.wait.filter(|_| !self.is_refused())
     }
 }
 
@@ -59,7 +73,33 @@ impl Engine {
             is_below_cursor: overload.is_below_cursor(resource, level),
             in_flight: overload.in_flight(resource),
             in_flight_max: overload.in_flight_max(resource, level.class()),
+            wait: None,
         })
+    }
+
+    /// How a request waits that lacks a place, or its refusal instead: without a wait of its own
+    /// the one that it has.
+    fn foreseen_wait(
+        &self,
+        gate: &Gate,
+        request: &Request<'_>,
+        refusal: Refusal,
+        now: Timestamp,
+    ) -> Result<PlaceWait, Refusal> {
+        let (until, target) = (until(request), self.target_of(gate, request, now));
+        let resource = self.resource_of(request).filter(|_| lacks_in_flight_place(&refusal) && until > now);
+        let (Some(resource), Some(target)) = (resource, target) else { return Err(refusal) };
+        let entrant = self.new_entrant(gate, request, Obstacle::Place(resource), Some(target));
+        match self.shared.room.foresee(&entrant, now) {
+            Ok(estimated) => Ok(PlaceWait { longest: until.saturating_since(now), estimated }),
+            Err(ArrivalShed::Hopeless) => Err(self.would_be_hopeless(request, until, target)),
+            Err(ArrivalShed::Marginal) => {
+                let shed = self
+                    .overload()
+                    .map(|overload| overload.would_refuse(resource, target.level(), PlaceRefusal::Delayed));
+                Err(shed.map_or(refusal, |shed| shed_by(request.namespace, &shed, request)))
+            }
+        }
     }
 
     /// The partitions that a request accesses, as they are now.
@@ -93,8 +133,15 @@ impl Engine {
         let gate = self.gate(request.namespace)?;
         self.check_table(request)?;
         let beside = self.look_beside(gate, request, now)?;
-        let refusals: Vec<_> = beside.before.into_iter().chain(beside.after).collect();
-        let load = self.load_report(gate, request, now);
+        let mut load = self.load_report(gate, request, now);
+        let after = beside.after.and_then(|refusal| {
+            let wait = self.foreseen_wait(gate, request, refusal, now);
+            if let (Ok(wait), Some(load)) = (&wait, &mut load) {
+                load.wait = Some(*wait);
+            }
+            wait.err()
+        });
+        let refusals: Vec<_> = beside.before.into_iter().chain(after).collect();
         let access = self.access_reports(request, now)?;
         let exact = gate.remote_limits(request.attributes, now);
         if exact.is_empty() {

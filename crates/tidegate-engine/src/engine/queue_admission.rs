@@ -15,7 +15,7 @@ use tidegate_overload::{
 };
 
 use super::lease_plane::Waited;
-use super::refusal::{drained, past_deadline, queue_full, shed_by, undecidable};
+use super::refusal::{drained, late_for, past_deadline, queue_full, shed_by, undecidable};
 use super::{Engine, hasher};
 use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
@@ -219,7 +219,7 @@ impl Engine {
     }
 
     /// A request that is about to wait, with its rank if it is one of the least important.
-    fn new_entrant(
+    pub(super) fn new_entrant(
         &self,
         gate: &Gate,
         request: &Request<'_>,
@@ -361,7 +361,7 @@ impl Engine {
             QueueShed::Expired => {
                 (refusal.or_else(|| shed_by(PlaceRefusal::Claimed)), Some(OfferOutcome::Expired))
             }
-            QueueShed::TooLate => (Some(past_deadline(request)), None),
+            QueueShed::TooLate => (Some(self.too_late(request, now)), None),
         };
         refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request, now)), demand, outcome)
     }
@@ -369,17 +369,47 @@ impl Engine {
     /// The refusal of a request that would wait for longer than it may, or than leaves time for its
     /// work.
     fn hopeless(&self, request: &Request<'_>, until: Timestamp, now: Timestamp) -> Refusal {
-        let is_by_deadline = request
-            .deadline
-            .is_some_and(|deadline| until >= deadline.saturating_sub(Duration::from_nanos(1)));
         let shed = self.overload().zip(self.named_target_of(request, now));
         match shed {
-            Some((overload, target)) if !is_by_deadline => {
+            Some((overload, target)) if !is_by_deadline(request, until) => {
                 let shed = overload.refuse(target.resource(), target.level(), PlaceRefusal::Delayed);
                 shed_by(request.namespace, &shed, request)
             }
-            _ => past_deadline(request),
+            _ => self.too_late(request, now),
         }
+    }
+
+    /// The refusal that [`Engine::hopeless`] would give; counts nothing.
+    pub(super) fn would_be_hopeless(
+        &self,
+        request: &Request<'_>,
+        until: Timestamp,
+        target: RequestRecord,
+    ) -> Refusal {
+        let why = if is_by_deadline(request, until) { PlaceRefusal::TooLate } else { PlaceRefusal::Delayed };
+        let shed = self.overload().map(|overload| {
+            let shed = overload.would_refuse(target.resource(), target.level(), why);
+            (why == PlaceRefusal::Delayed, shed)
+        });
+        match shed {
+            Some((true, shed)) => shed_by(request.namespace, &shed, request),
+            Some((false, shed)) => late_for(request, &shed),
+            None => past_deadline(request),
+        }
+    }
+
+    /// The refusal of a request whose deadline leaves the queue of its resource no time.
+    fn too_late(&self, request: &Request<'_>, now: Timestamp) -> Refusal {
+        let late = self.overload().zip(self.named_target_of(request, now));
+        late.map_or_else(
+            || past_deadline(request),
+            |(overload, target)| {
+                late_for(
+                    request,
+                    &overload.would_refuse(target.resource(), target.level(), PlaceRefusal::TooLate),
+                )
+            },
+        )
     }
 
     fn queue_full(&self, request: &Request<'_>, now: Timestamp) -> Refusal {
@@ -500,13 +530,18 @@ fn refuse_finally(refusal: Refusal, demand: Option<Demand>, outcome: Option<Offe
     Step::Decided(Decision::Refuse(Refused::one(refusal)))
 }
 
+/// Whether a request waits until its deadline, and not for a span of its own.
+fn is_by_deadline(request: &Request<'_>, until: Timestamp) -> bool {
+    request.deadline.is_some_and(|deadline| until >= deadline.saturating_sub(Duration::from_nanos(1)))
+}
+
 fn aside(mut seat: Seat, now: Timestamp) -> Seat {
     seat.step_aside(now);
     seat
 }
 
 /// Until when a request waits: not to its deadline, at which it is late already.
-fn until(request: &Request<'_>) -> Timestamp {
+pub(super) fn until(request: &Request<'_>) -> Timestamp {
     let latest = request.deadline.map_or(Timestamp::MAX, |at| at.saturating_sub(Duration::from_nanos(1)));
     request.may_wait_until.unwrap_or(Timestamp::MIN).min(latest)
 }

@@ -42,6 +42,13 @@ pub(super) fn past_deadline(request: &Request<'_>) -> Refusal {
     Refusal::new(request.namespace, scope_of(request), violated)
 }
 
+/// The refusal of a request to which its deadline leaves too little time at a resource.
+pub(super) fn late_for(request: &Request<'_>, shed: &Shed) -> Refusal {
+    let mut refusal = past_deadline(request);
+    refusal.details = Some(Box::new(shed.details()));
+    refusal
+}
+
 /// The refusal of a request that would have waited, or did, but for the bounds of the waiting room.
 pub(super) fn queue_full(request: &Request<'_>, retry_hint: Duration) -> Refusal {
     let violated = Violated {

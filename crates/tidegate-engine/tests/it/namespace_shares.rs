@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use tidegate_capacity::Capacity;
-use tidegate_core::{Attributes, Class};
+use tidegate_core::{Attributes, Class, OverloadMechanism, Reason, RefusalDetails};
 use tidegate_engine::{Engine, NamespaceConfig, Outcome, Pending, Request, RoomUse};
 use tidegate_overload::{Overload, OverloadBuilder, QueueConfig, ResourceConfig};
 
@@ -109,4 +109,32 @@ fn a_reload_adds_changes_and_removes_shares() {
     assert_near(served(&world, both), 20);
     reload(&mut world, &["other", "night", "checkout", "batch"], &[]);
     assert_near(served(&world, ["night", "batch"]), 20);
+}
+
+#[test]
+fn issue_39_a_request_whose_deadline_leaves_no_time_after_its_queue_names_the_resource() {
+    let world = world(&["api"]);
+    let ask = |deadline: Option<Duration>| {
+        let until = world.now().saturating_add(Duration::from_secs(10));
+        let mut request = Request::new("api", Attributes::default()).resource("app");
+        request.deadline = deadline.map(|within| world.now().saturating_add(within));
+        world.begin(&request.class(Class::Critical).may_wait_until(until))
+    };
+    // Each request takes a second.
+    let mut running = ask(None).admitted();
+    for _ in 0..10 {
+        let next = ask(None).waits();
+        world.advance(Duration::from_secs(1));
+        world.finish(world.engine.settle(running, Outcome::Succeeded, world.now()));
+        let _ = world.engine.tick(world.now());
+        running = world.resume(next).admitted();
+    }
+    let late = ask(Some(Duration::from_millis(1500))).waits();
+    world.advance(Duration::from_secs(1));
+    world.finish(world.engine.settle(running, Outcome::Succeeded, world.now()));
+    let refusal = world.resume(late).refused().into_refusal();
+    assert_eq!((refusal.reason(), refusal.name()), (Reason::DeadlineUnmeetable, "deadline"));
+    let details = refusal.details.as_deref().and_then(RefusalDetails::overload).unwrap();
+    assert_eq!(details.resource.as_deref(), Some("app"));
+    assert_eq!(details.mechanism, OverloadMechanism::Deadline);
 }

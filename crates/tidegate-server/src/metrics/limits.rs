@@ -27,7 +27,7 @@ pub(crate) const MECHANISMS: [&str; 6] = [
     OverloadMechanism::Pace.as_str(),
     OverloadMechanism::QueueDelay.as_str(),
     OverloadMechanism::QueueFull.as_str(),
-    "deadline",
+    OverloadMechanism::Deadline.as_str(),
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

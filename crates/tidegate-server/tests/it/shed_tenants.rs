@@ -4,14 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prost_types::value::Kind;
 use serde_json::{Value, json};
 use tidegate_engine::Event;
 use tidegate_server::{Clock, Handle, ManualClock, from_policy};
 
 use crate::client::{Answer, Client, post};
 use crate::eventually::{eventually, eventually_some};
+use crate::grpc::{self, Envoy, descriptor};
 use crate::proxy::log::{Written, listen};
 use crate::proxy::upstream::well;
+use crate::resp;
 use crate::restartable_daemon::Folder;
 use crate::world::{START, World, loopback};
 
@@ -47,7 +50,7 @@ namespaces: {{ api: {{ limits: [{{ name: per-customer, key: [customer], rate: 10
 resources:
   app: {{ concurrency: 1, queue: {{ requests: 1, wait: off }} }}
   bare: {{ concurrency: 1, queue: {{ requests: 1, wait: 30s }} }}
-  slow: {{ concurrency: 1, queue: {{ requests: 10, wait: 30s }} }}
+  slow: {{ concurrency: 1, status: 529, queue: {{ requests: 10, wait: 30s }} }}
 proxy:
   upstreams: {{ app: [\"http://{server}\"] }}
   routes:
@@ -55,6 +58,7 @@ proxy:
       namespace: api
       attributes: {{ customer: header.x-customer }}
       tenant: customer
+      wait: 30s
 "
         );
         let checked = tidegate_policy::parse_bytes("policy.yaml", text.as_bytes(), &|_| None);
@@ -77,6 +81,15 @@ proxy:
 
     async fn check(&self, body: &Value) -> Answer {
         self.client().await.post("/v1/check", &body.to_string()).await
+    }
+
+    /// The answer to a check whose caller waits for so many milliseconds.
+    async fn check_within(&self, deadline_ms: u64, body: &Value) -> Answer {
+        let request = post("/v1/check", &body.to_string());
+        let deadline = format!("\r\ntidegate-deadline-ms: {deadline_ms}\r\n");
+        let mut client = self.client().await;
+        client.send(request.replacen("\r\n", &deadline, 1)).await;
+        client.answer().await.unwrap()
     }
 
     /// A client whose check is sent, and not answered yet.
@@ -155,6 +168,7 @@ async fn issue_39_without_a_place_the_tenant_is_named_at_each_door() {
         |class| Mechanism { reason: "overload_shed", name: "in_flight", class, resource: Some("app") };
     daemon.is_observed(&no_place("sheddable"), "http", 1).await;
 
+    // The route lets requests wait, and the queue of the resource none.
     let refused = daemon.proxied("t40").await;
     let expected = json!({"class": "sheddable_plus", "tenant": "t40"});
     assert_eq!((refused.status, scope_of(&refused)), (503, expected), "{refused:?}");
@@ -195,6 +209,31 @@ async fn issue_39_a_full_queue_names_the_tenant() {
 }
 
 #[tokio::test]
+async fn issue_39_a_wait_that_is_over_and_a_request_that_is_displaced_name_the_tenant() {
+    let body = |tenant: &str, class: &str, wait_ms: u64| {
+        json!({"namespace": "api", "resource": "bare", "class": class, "wait_ms": wait_ms,
+            "attributes": {"tenant": tenant}})
+    };
+    for (name, reason) in [("in_flight", "overload_shed"), ("queue", "queue_full")] {
+        let daemon = Daemon::start().await;
+        assert_eq!(daemon.check(&body("t1", "critical", 1000)).await.status, 200);
+        let mut waits = daemon.asked(&body("t40", "sheddable", 1000)).await;
+        eventually("one waits", async || daemon.handle.proxy_waiting() == 1).await;
+        let _displaces = if name == "queue" {
+            Some(daemon.asked(&body("t2", "critical", 30_000)).await)
+        } else {
+            daemon.clock.advance(Duration::from_millis(1001));
+            None
+        };
+        let refused = waits.answer().await.unwrap();
+        let expected = json!({"class": "sheddable", "tenant": "t40"});
+        assert_eq!((refused.status, scope_of(&refused)), (503, expected), "{refused:?}");
+        let mechanism = Mechanism { reason, name, class: "sheddable", resource: Some("bare") };
+        daemon.is_observed(&mechanism, "http", 1).await;
+    }
+}
+
+#[tokio::test]
 async fn issue_39_a_queue_that_is_too_long_names_the_tenant() {
     let daemon = Daemon::start().await;
     let body = |tenant: &str, wait_ms: u64| {
@@ -219,10 +258,43 @@ async fn issue_39_a_queue_that_is_too_long_names_the_tenant() {
         assert_eq!(admitted.status, 200, "{admitted:?}");
     }
     let refused = daemon.check(&body("t40", 50)).await;
-    assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable", "tenant": "t40"})));
+    assert_eq!((refused.status, scope_of(&refused)), (529, json!({"class": "sheddable", "tenant": "t40"})));
     let resource = Some("slow");
     let delay = Mechanism { reason: "overload_shed", name: "queue_delay", class: "sheddable", resource };
     daemon.is_observed(&delay, "http", 1).await;
+
+    let refused = daemon.check_within(100, &body("t40", 30_000)).await;
+    assert_eq!((refused.status, scope_of(&refused)), (529, json!({"class": "sheddable", "tenant": "t40"})));
+    assert_eq!(refused.json()["overload"]["resource"], "slow", "{refused:?}");
+    let late = Mechanism { reason: "deadline_unmeetable", name: "deadline", class: "sheddable", resource };
+    daemon.is_observed(&late, "http", 2).await;
+}
+
+#[tokio::test]
+async fn issue_39_a_request_that_would_wait_for_a_place_and_be_served_is_not_said_to_be_refused() {
+    let daemon = Daemon::start().await;
+    let body = |resource: &str, also: Value| {
+        let mut body = json!({"namespace": "api", "resource": resource, "class": "critical_plus",
+            "attributes": {"tenant": "t40"}});
+        body.as_object_mut().unwrap().extend(also.as_object().unwrap().clone());
+        body
+    };
+    for resource in ["app", "slow"] {
+        assert_eq!(daemon.check(&body(resource, json!({}))).await.status, 200);
+    }
+    for (resource, also, would, longest) in [
+        ("slow", json!({}), "wait", Some(30_000)),
+        ("slow", json!({"wait_ms": 500}), "wait", Some(500)),
+        ("slow", json!({"wait_ms": 60_000, "door": "check"}), "wait", Some(30_000)),
+        ("slow", json!({"door": "check"}), "refuse", None),
+        ("app", json!({"wait_ms": 500}), "refuse", None),
+    ] {
+        let asked = body(resource, also);
+        let explained = daemon.client().await.post("/v1/explain", &asked.to_string()).await.json();
+        assert_eq!(explained["would"], would, "{asked} {explained}");
+        assert_eq!(explained["load"]["wait_max_ms"].as_u64(), longest, "{asked} {explained}");
+        assert_eq!(explained["planes"].is_null(), would == "wait", "{asked} {explained}");
+    }
 }
 
 #[tokio::test]
@@ -230,10 +302,7 @@ async fn issue_39_a_deadline_that_is_over_names_the_tenant() {
     let daemon = Daemon::start().await;
     let body = json!({"namespace": "api", "resource": "bare", "class": "sheddable",
         "attributes": {"tenant": "t40"}});
-    let request = post("/v1/check", &body.to_string());
-    let mut client = daemon.client().await;
-    client.send(request.replacen("\r\n", "\r\ntidegate-deadline-ms: 0\r\n", 1)).await;
-    let refused = client.answer().await.unwrap();
+    let refused = daemon.check_within(0, &body).await;
     assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable", "tenant": "t40"})));
     let (reason, resource) = ("deadline_unmeetable", None);
     let late = Mechanism { reason, name: "deadline", class: "sheddable", resource };
@@ -243,7 +312,10 @@ async fn issue_39_a_deadline_that_is_over_names_the_tenant() {
 #[tokio::test]
 async fn issue_39_the_cursor_names_the_tenant_and_explain_says_both_levels() {
     let (log, _guard) = listen("tidegate::refusal=info");
-    let world = World::in_flight(1000, loopback()).await;
+    let mut config = loopback();
+    config.grpc = Some("127.0.0.1:0".parse().unwrap());
+    config.resp = Some("127.0.0.1:0".parse().unwrap());
+    let world = World::in_flight(1000, config).await;
     let now = world.clock.now();
     let until = now.saturating_add(Duration::from_mins(1));
     let pin = |level| Event::Pin { resource: None, level: Some(level), until };
@@ -256,9 +328,19 @@ async fn issue_39_the_cursor_names_the_tenant_and_explain_says_both_levels() {
     let target = "/v1/authorize?namespace=api&class=sheddable&tenant=t40";
     let refused = world.client().await.get(target).await;
     assert_eq!(refused.status, 503, "{refused:?}");
+    let mut envoy = Envoy::at(world.handle.grpc().unwrap().tcp().unwrap()).await;
+    let described = descriptor(&[("tenant", "t40"), ("tidegate-class", "sheddable")]);
+    let refused = envoy.call(grpc::request("api", &[described])).await.unwrap();
+    let metadata = refused.dynamic_metadata.unwrap().fields;
+    let Some(Kind::StructValue(scope)) = &metadata["scope"].kind else { panic!("{metadata:?}") };
+    let said = |name: &str, value: &str| scope.fields[name].kind == Some(Kind::StringValue(value.into()));
+    assert!(said("tenant", "t40") && said("class", "sheddable"), "{metadata:?}");
+    let mut resp = resp::Client::connect(world.handle.resp().unwrap().tcp().unwrap()).await;
+    let refused = resp.ask("TG.CHECK api tenant t40 tidegate-class sheddable").await;
+    assert!(refused.contains("overload_shed") && refused.contains("admission_cursor"), "{refused}");
     let lines = log.lines();
-    assert_eq!(lines.len(), 2, "{lines:?}");
-    for (line, protocol) in lines.iter().zip(["http", "authorize"]) {
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    for (line, protocol) in lines.iter().zip(["http", "authorize", "rls", "resp"]) {
         let fields = &line["fields"];
         assert_eq!((&fields["limit"], &fields["protocol"]), (&json!("admission_cursor"), &json!(protocol)));
         assert_eq!(fields["key"], "class=sheddable, tenant=t40", "{line}");
@@ -269,7 +351,7 @@ async fn issue_39_the_cursor_names_the_tenant_and_explain_says_both_levels() {
         assert!(page.contains(&series), "no {series} in {page}");
     }
     let top = world.client().await.get("/v1/keys/top?namespace=api&by=tenant").await.json();
-    let limits = json!([{"limit": "admission_cursor", "class": "sheddable", "refusals": 2, "error": 0}]);
+    let limits = json!([{"limit": "admission_cursor", "class": "sheddable", "refusals": 4, "error": 0}]);
     assert_eq!((&top["keys"][0]["key"], &top["keys"][0]["limits"]), (&json!("tenant=t40"), &limits), "{top}");
 
     let asked = r#"{"namespace":"api","class":"sheddable","tenant":"t40"}"#;
