@@ -297,7 +297,7 @@ async fn the_body_and_trailers_of_the_service_pass_unchanged() {
 
 #[tokio::test]
 async fn a_shed_request_is_answered_with_the_state_of_its_resource() {
-    let world = World::new(usual());
+    let world = World::new(usual()).with(|layer| layer.tenant(extract::header("x-user")));
     let user = |name| Request::builder().header("x-user", name).body(()).unwrap();
     let mut held = Vec::new();
     for name in ["a", "b", "c"] {
@@ -312,6 +312,7 @@ async fn a_shed_request_is_answered_with_the_state_of_its_resource() {
     let body: Value = serde_json::from_str(&text(response).await).unwrap();
     assert_eq!(body["limit"], "in_flight");
     assert_eq!(body["overload"], json!({ "cursor": 0, "binding_signal": "in_flight" }));
+    assert_eq!(body["scope"], json!({ "class": "sheddable_plus", "tenant": "d" }));
     // A refusal by a limit has no such member.
     let denied = ask(&world, user("a")).await;
     let body: Value = serde_json::from_str(&text(denied).await).unwrap();
