@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tidegate_clock::{Clock, SystemClock};
 use tidegate_core::Timestamp;
-use tidegate_engine::{Completion, Engine, Permit, Progress, RequestError, Settled, Tick, TickAction};
+use tidegate_engine::{Asking, Completion, Engine, Permit, Progress, RequestError, Settled, Tick, TickAction};
 use tidegate_store::{Answer, Batch, DynStore, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -149,10 +149,22 @@ impl Driver {
                 Progress::Done(value) => return Ok(value),
                 Progress::Ask(asking) => {
                     let answer = self.call_store(asking.batch()).await;
-                    progress = asking.resume(&self.engine(), answer, self.now())?;
+                    progress = self.resume_operation(*asking, answer)?;
                 }
             }
         }
+    }
+
+    /// Resumes an operation by the engine in force, and sends what the store did not take of what
+    /// it gives back.
+    pub(crate) fn resume_operation<T>(
+        &self,
+        asking: Asking<T>,
+        answer: Result<Answer, StoreError>,
+    ) -> Result<Progress<T>, RequestError> {
+        let progress = asking.resume(&self.engine(), answer, self.now());
+        self.renew_leases();
+        progress
     }
 
     /// Settles a permit by the engine in force, and tells the store in the background.
@@ -161,16 +173,25 @@ impl Driver {
         self.return_settled(settled);
     }
 
-    /// Tells the store what a settled permit returns. After an error it stays charged: less is
-    /// admitted, never more.
+    /// Tells the store what a settled permit returns. A batch that fails is retried in the
+    /// background as an undo is, since the permit is known no more and nobody can repeat it.
     ///
     /// All batches are sent; the error is that of the first that failed.
     pub async fn send_settled(&self, settled: Settled) -> Result<(), StoreError> {
         let mut sent = Ok(());
         for batch in &settled.batches {
-            sent = sent.and(self.call_store(batch).await.map(drop));
+            sent = sent.and(self.send_return(batch).await);
         }
         sent
+    }
+
+    /// Sends a batch that gives something back, and again in the background if it fails.
+    async fn send_return(&self, batch: &Batch) -> Result<(), StoreError> {
+        let sent = self.call_store(batch).await;
+        if sent.as_ref().is_err_and(StoreError::is_transient) {
+            self.undo(batch.clone());
+        }
+        sent.map(drop)
     }
 
     /// Sends the batches of a settled permit to the store in the background, one after the other. A
@@ -186,11 +207,8 @@ impl Driver {
         let driver = self.clone();
         runtime.spawn(async move {
             for batch in core::mem::take(&mut settled.batches) {
-                if let Err(error) = driver.call_store(&batch).await
-                    && error.is_transient()
-                {
-                    driver.undo(batch);
-                }
+                // Undoing has what failed, and nobody waits for the rest.
+                let _ = driver.send_return(&batch).await;
             }
             // Requests that wait for what was lent are called once the store has it back.
             drop(settled);

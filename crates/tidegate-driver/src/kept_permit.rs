@@ -66,7 +66,7 @@ impl Driver {
             let asking = request.asking.as_ref().expect("only its answer and dropping take it");
             let answer = self.call_store(asking.batch()).await;
             let asking = request.asking.take().expect("it was there before");
-            match asking.resume(&self.engine(), answer, self.now())? {
+            match self.resume_operation(*asking, answer)? {
                 Progress::Done(id) => return Ok(self.untold(id)),
                 Progress::Ask(next) => request.asking = Some(next),
             }

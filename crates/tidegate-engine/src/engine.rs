@@ -53,7 +53,7 @@ use crate::blocks::KnownBlocks;
 use crate::capacity_control::CapacityControl;
 use crate::error::{AdminError, BuildError, RequestError};
 use crate::kept::KeptPermits;
-use crate::leases::{LeaseConfig, Leases};
+use crate::leases::{LeaseConfig, Leases, UndoOutbox};
 use crate::lineage::Lineage;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
@@ -196,6 +196,7 @@ impl EngineBuilder {
             alone_until: AtomicU64::new(0),
             room,
             leases: leases.map(|leases| Leases::new(leases, config.table.seed)),
+            undos: UndoOutbox::default(),
             config,
         });
         let mut set = Overrides::default();
@@ -263,6 +264,8 @@ pub(crate) struct Shared {
     /// The control loops of the tables.
     pub(crate) capacity_control: CapacityControl,
     pub(crate) leases: Option<Leases>,
+    /// What is to be given back to a store that lends no leases; others have it in their outbox.
+    pub(crate) undos: UndoOutbox,
     pub(crate) config: EngineConfig,
     /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.
     batches: AtomicU64,

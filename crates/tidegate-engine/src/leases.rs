@@ -19,6 +19,7 @@ mod outbox;
 mod silence;
 mod slot;
 mod subject;
+mod undo_outbox;
 mod view;
 
 use core::fmt;
@@ -47,6 +48,7 @@ use self::outbox::Outbox;
 pub(crate) use self::silence::{Silence, Silent};
 use self::slot::{LOOK_MIN, Slot};
 pub(crate) use self::subject::{LeaseSubject, TermsId};
+pub(crate) use self::undo_outbox::UndoOutbox;
 pub use self::view::{LeaseTotals, LeaseView, LeasesView};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -428,7 +430,7 @@ impl Leases {
     }
 
     /// Has the store undo what a batch may have charged that was not answered in time, and whose
-    /// requests were refused.
+    /// requests were refused, or give back what an earlier call of this batch did not.
     pub(crate) fn post_undo(&self, undo: Batch) {
         self.outbox.post_undo(undo);
     }

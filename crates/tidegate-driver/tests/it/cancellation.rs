@@ -5,7 +5,7 @@ use tidegate_core::Limit;
 use tidegate_core::limit::{Consistency, OnStoreFailure};
 use tidegate_driver::Verdict;
 use tidegate_driver::store_call::STORE_TIMEOUT;
-use tidegate_engine::{Request, Step};
+use tidegate_engine::{Outcome, Request, Step};
 use tidegate_store::{Kind, NoteKind, Store as _};
 
 use crate::world::{Health, MANY, NOW, SECOND, World, leased, let_run, mixed, parallel, poll, request};
@@ -73,6 +73,59 @@ async fn a_permit_that_is_dropped_while_the_store_is_asked_to_keep_it_gives_ever
     assert_eq!((world.left(), engine.stats(NOW).permits_kept), (vec![5, 3, 1], 0));
     let notes = world.store.memory.notes(NoteKind::Permit).await.unwrap();
     assert!(notes.is_empty(), "{notes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_a_store_in_trouble_was_asked_to_keep_is_given_back_when_it_recovers() {
+    for is_caller_gone in [true, false] {
+        for world in [World::new(mixed(), 1), World::without_leases(mixed(), 1)] {
+            let hold = world.admission.admit(&request()).await.unwrap().into_result().unwrap();
+            let engine = world.driver.handle().engine();
+            let begun = engine.keep(hold.into_permit(), NOW.saturating_add(60 * SECOND), NOW).unwrap();
+            if is_caller_gone {
+                let mut keep = Box::pin(world.driver.keep(begun));
+                assert!(poll(keep.as_mut()).is_pending(), "the store has not answered");
+                drop(keep);
+                world.set_health(Health::Refuses);
+            } else {
+                world.set_health(Health::Refuses);
+                drop(world.driver.keep(begun).await.unwrap_err());
+            }
+            let_run().await;
+            assert_eq!((world.left(), engine.stats(NOW).permits_kept), (vec![5, 2, 0], 0));
+            world.set_health(Health::Good);
+            world.store.answers.add_permits(MANY);
+            // Sleeps: on tokio's paused clock, no real time passes.
+            tokio::time::sleep(SECOND).await;
+            assert_eq!(world.left(), [5, 3, 1], "its caller is gone: {is_caller_gone}");
+            let notes = world.store.memory.notes(NoteKind::Permit).await.unwrap();
+            assert!(notes.is_empty(), "{notes:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_settled_while_the_store_is_away_is_given_back_when_it_recovers() {
+    let world = World::new(mixed(), MANY);
+    let permit = world.admission.admit(&request()).await.unwrap().into_result().unwrap().into_permit();
+    let settled = world.driver.engine().settle(permit, Outcome::Succeeded, NOW);
+    world.set_health(Health::Refuses);
+    world.driver.send_settled(settled).await.unwrap_err();
+    world.set_health(Health::Good);
+    // Sleeps: on tokio's paused clock, no real time passes.
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(world.left(), [4, 2, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_a_store_without_leases_answers_too_late_is_undone() {
+    let world = World::without_leases(mixed(), 0);
+    let refusal = world.admission.admit(&request()).await.unwrap();
+    assert_eq!(refusal.refusal().unwrap().reason(), tidegate_core::Reason::StoreUnavailable);
+    world.store.answers.add_permits(MANY);
+    // Sleeps: on tokio's paused clock, no real time passes.
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(world.left(), [5, 3, 1]);
 }
 
 #[tokio::test]

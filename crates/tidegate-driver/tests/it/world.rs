@@ -88,6 +88,23 @@ impl World {
         answers: usize,
         in_flight_max: u64,
     ) -> Self {
+        Self::with_config(limits, answers, in_flight_max, |config| {
+            let leases = config.leases.insert(LeaseConfig::of(7));
+            (leases.locks_max, leases.holders_max) = (1, 1024);
+        })
+    }
+
+    /// The same as [`World::new`], with a store that lends no leases, such as one in files.
+    pub(crate) fn without_leases(limits: impl IntoIterator<Item = Limit>, answers: usize) -> Self {
+        Self::with_config(limits, answers, 3, |_| {})
+    }
+
+    fn with_config(
+        limits: impl IntoIterator<Item = Limit>,
+        answers: usize,
+        in_flight_max: u64,
+        change: impl FnOnce(&mut EngineConfig),
+    ) -> Self {
         let clock = Arc::new(ManualClock::new(NOW));
         let store_clock = Arc::clone(&clock);
         let store = Arc::new(TestStore {
@@ -99,8 +116,7 @@ impl World {
         let mut config = EngineConfig::seeded(SEED);
         config.table.bytes = 1 << 20;
         config.asks_store = true;
-        let leases = config.leases.insert(LeaseConfig::of(7));
-        (leases.locks_max, leases.holders_max) = (1, 1024);
+        change(&mut config);
         let overload = Overload::new(ResourceConfig::new(in_flight_max), 5).unwrap();
         let engine = Engine::builder(config).namespace(namespace(limits)).overload(overload).build().unwrap();
         let driver = Driver::new(engine)

@@ -14,7 +14,7 @@ use tidegate_core::gate::{CounterPlace, LeasedLimit, LocatedRequest};
 use tidegate_core::limit::{OnStoreFailure, WorkEnd};
 use tidegate_core::{Cost, Gate, Permit, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_overload::Obstacle;
-use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
+use tidegate_store::{Answer, Batch, Key, OnLedger, Operation, Outcome, StoreError};
 
 use super::Engine;
 use super::refusal::STORE_RETRY;
@@ -307,23 +307,34 @@ impl Engine {
 
     /// The batches that the leases of this member send to the store: carry each batch there, and
     /// what became of it handed to [`Engine::lease_answered`], also if it failed. Pending until
-    /// there is something; then the context's waker is woken. One caller at a time. Never ready
-    /// where nothing is leased.
+    /// there is something; then the context's waker is woken. One caller at a time. Where nothing is
+    /// leased there are only batches that give back what the store did not take before.
     ///
     /// Asks are left by [`Engine::admit`], [`Engine::resume`] and [`Engine::tick`]; see
     /// [`Engine::take_lease_asks`] for those who look for them after each of these.
     pub fn poll_lease_asks(&self, context: &mut Context<'_>) -> Poll<LeaseBatches> {
         match &self.shared.leases {
             Some(leases) => leases.poll_asks(context, || self.next_batch_id()),
-            None => Poll::Pending,
+            None => self.shared.undos.poll(context, || self.next_batch_id()),
         }
     }
 
     /// The batches that the leases of this member send to the store by now, as
     /// [`Engine::poll_lease_asks`]; usually nothing, which costs next to nothing to find out.
     pub fn take_lease_asks(&self) -> LeaseBatches {
-        let leases = self.shared.leases.as_ref();
-        leases.map_or_else(LeaseBatches::new, |leases| leases.take_asks(|| self.next_batch_id()))
+        match &self.shared.leases {
+            Some(leases) => leases.take_asks(|| self.next_batch_id()),
+            None => self.shared.undos.take(|| self.next_batch_id()),
+        }
+    }
+
+    /// Posts a batch that takes something back, or gives it back, for the task that takes the asks
+    /// of leases; the store may have none.
+    pub(super) fn post_undo(&self, undo: Batch) {
+        match &self.shared.leases {
+            Some(leases) => leases.post_undo(undo),
+            None => self.shared.undos.post(undo),
+        }
     }
 
     /// Takes in what the store has answered, or that it has not; requests that wait for it go on.
@@ -342,8 +353,10 @@ impl Engine {
     /// same for the requests that wait. A lease that is not given back ends by itself within a
     /// period; tokens of a window that are not are lost until the window ends.
     pub fn leave_leases(&self, now: Timestamp) -> LeaseBatches {
-        let leases = self.shared.leases.as_ref();
-        leases.map_or_else(LeaseBatches::new, |leases| leases.leave(now, || self.next_batch_id()))
+        match &self.shared.leases {
+            Some(leases) => leases.leave(now, || self.next_batch_id()),
+            None => self.take_lease_asks(),
+        }
     }
 
     /// The leases of this member with the most demand, at most `max`, and what all of them have.

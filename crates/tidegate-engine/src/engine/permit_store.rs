@@ -187,11 +187,15 @@ impl Engine {
     }
 }
 
-/// Fails, after the store has been told what was returned; its answers change nothing any more.
+/// Fails, after the store has been told what was returned. What it did not take is sent again in the
+/// background, as nobody else knows of it.
 fn then_fail<T: 'static>(mut settled: Settled, error: RequestError) -> Result<Progress<T>, RequestError> {
     if settled.batches.is_empty() {
         return Err(error);
     }
     let batch = settled.batches.remove(0);
-    Ok(Progress::ask(batch, move |_, _| then_fail(settled, error)))
+    Ok(Progress::ask(batch, move |step, batch| {
+        step.engine.send_return_again(batch, &step.answer);
+        then_fail(settled, error)
+    }))
 }

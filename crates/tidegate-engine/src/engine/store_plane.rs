@@ -61,8 +61,10 @@ impl Engine {
         let StoreQuestion { batch, then } = asked;
         let mut admission = match then {
             Then::Admit(admission) => admission,
-            // Charges that could not be taken back stay: less is admitted, never more.
-            Then::Conclude { step, more } => return conclude(*step, more),
+            Then::Conclude { step, more } => {
+                self.send_return_again(batch, &answer);
+                return conclude(*step, more);
+            }
         };
         let mut blocks = Vec::new();
         let refused = match answer {
@@ -104,14 +106,23 @@ impl Engine {
     /// time. Where its requests are admitted all the same, the charges of the store are right, but
     /// its permits are not: the requests return the permits that were lent here instead.
     fn undo_late(&self, batch: &Batch, error: &StoreError, is_refused: bool) {
-        if let (true, Some(leases)) = (error.is_outcome_unknown(), &self.shared.leases) {
+        if error.is_outcome_unknown() {
             let mut wrong = batch.clone();
             if !is_refused {
                 wrong.operations.retain(|one| matches!(one.kind, Kind::Acquire { .. }));
             }
             if !wrong.operations.is_empty() {
-                leases.post_undo(Batch::undo_of(&wrong, self.next_batch_id()));
+                self.post_undo(Batch::undo_of(&wrong, self.next_batch_id()));
             }
+        }
+    }
+
+    /// Has a batch that gives something back sent again in the background, if the store failed to
+    /// take it and may take it later: [`Engine::take_lease_asks`]. Without this a slot of a
+    /// `concurrency` limit would stay taken for all of its `hold`.
+    pub(super) fn send_return_again(&self, batch: Batch, answer: &Result<Answer, StoreError>) {
+        if answer.as_ref().is_err_and(StoreError::is_transient) {
+            self.post_undo(batch);
         }
     }
 

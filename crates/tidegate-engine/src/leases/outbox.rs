@@ -7,6 +7,10 @@ use tidegate_store::Batch;
 use super::lease_batch::{DueAsk, Posted, Refund};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
+/// How many undos are kept for the task that takes them. One more is dropped: its charge stays
+/// until it drains or expires. Only a program that takes none gets there.
+const UNDOS_POSTED_MAX: usize = 4096;
+
 /// Messages for the store that no task has taken yet.
 ///
 /// Any thread posts, and any thread takes; each message is taken once. One task polls: it is woken
@@ -37,7 +41,11 @@ impl Outbox {
     }
 
     pub(super) fn post_undo(&self, undo: Batch) {
-        self.post(|posted| posted.undos.push(undo));
+        self.post(|posted| {
+            if posted.undos.len() < UNDOS_POSTED_MAX {
+                posted.undos.push(undo);
+            }
+        });
     }
 
     fn post(&self, add: impl FnOnce(&mut Posted)) {
