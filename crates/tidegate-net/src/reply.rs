@@ -70,6 +70,7 @@ impl ReplyBody {
     /// does is to encode its head.
     #[inline]
     pub fn go_out(&mut self, line: &Arc<ConnectionActivity>, is_http2: bool) {
+        line.another_answer_begins();
         if is_http2 || self.delivery.is_some() {
             self.line = Some(Arc::clone(line));
         }

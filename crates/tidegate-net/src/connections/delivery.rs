@@ -9,8 +9,8 @@
 //!
 //! ```text
 //!   attached to a body ------> encoded ------> written ------> Delivered
-//!          |    its bytes are     |  the next    |  a second, or another
-//!          |    in the buffer of  |  flush that  |  request of HTTP/1 or RESP
+//!          |    its bytes are     |  the next    |  a second, or another request
+//!          |    in the buffer of  |  flush that  |  or answer of HTTP/1 or RESP
 //!          |    the protocol      |  completes   |
 //!          +-------- end ---------+              +-- reset --> Reset
 //!                     |
@@ -28,9 +28,11 @@
 //!
 //! **Resets.** Bytes that the client leaves unread make its system reset a connection that is
 //! closed. A reset therefore concerns an answer only while that answer was sent last: a request
-//! after it shows that it was read, and a frame of the protocol after it, such as `GOAWAY`, may be
-//! the bytes that were left unread. Nor does a reset count after the daemon has told the connection
-//! to end.
+//! after it shows that it was read, and another answer of HTTP/1 after it, a later write of RESP, or
+//! a frame of the protocol such as `GOAWAY`, may be the bytes that were left unread. Answers of
+//! HTTP/2 do not end each other, nor do replies of RESP that are written together: unread answers
+//! all give back what they hold. Nor does a reset count after the daemon has
+//! told the connection to end.
 //!
 //! **Bounds.** At most [`WATCHED_MAX`] deliveries of a connection, and `WATCHED_TOTAL_MAX` of all
 //! connections, wait for a reset, the latter in [shares](tidegate_core::shares) for each namespace.
@@ -192,6 +194,8 @@ struct EncodedAnswer {
     /// The count of [`Deliveries::encoded_bytes`] at its last byte; `None` apart from HTTP/2.
     end: Option<u64>,
     stream: Option<u32>,
+    /// Whether no other answer of HTTP/1 was encoded behind it.
+    is_last_sent: bool,
 }
 
 #[derive(Debug)]

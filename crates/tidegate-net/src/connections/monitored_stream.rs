@@ -214,6 +214,7 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredS
         self.line.wrote(result.is_pending());
         match &result {
             Poll::Ready(Ok(count)) if self.frames.is_some() => self.note_sent_frames(&bytes[..*count]),
+            Poll::Ready(Ok(_)) => self.line.another_answer_sent(),
             Poll::Ready(Err(error)) => self.note_error(error),
             _ => {}
         }
@@ -267,6 +268,7 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredS
                     left -= sent;
                 }
             }
+            Poll::Ready(Ok(_)) => self.line.another_answer_sent(),
             Poll::Ready(Err(error)) => self.note_error(error),
             _ => {}
         }

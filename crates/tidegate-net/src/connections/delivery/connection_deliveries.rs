@@ -77,12 +77,12 @@ impl ConnectionActivity {
         // A long piece is written from where it is, so that its frame has been seen already.
         let is_seen = end.is_some_and(|end| frame_end.load(Ordering::Relaxed) == end);
         let stream = is_seen.then(|| frame_stream.load(Ordering::Relaxed));
-        self.answer_encoded(EncodedAnswer { delivery, end, stream });
+        self.answer_encoded(EncodedAnswer { delivery, end, stream, is_last_sent: true });
     }
 
     /// An answer without a body is about to be encoded: its head is all of it.
     pub(crate) fn head_encoded(&self, delivery: AnswerDelivery) {
-        self.answer_encoded(EncodedAnswer { delivery, end: None, stream: None });
+        self.answer_encoded(EncodedAnswer { delivery, end: None, stream: None, is_last_sent: true });
     }
 
     pub(super) fn answer_encoded(&self, answer: EncodedAnswer) {
@@ -124,10 +124,13 @@ impl ConnectionActivity {
                 return;
             }
             let (now, resets) = (Instant::now(), core::mem::take(&mut open.resets));
-            for EncodedAnswer { delivery, stream, .. } in core::mem::take(&mut open.encoded) {
+            for EncodedAnswer { mut delivery, stream, is_last_sent, .. } in
+                core::mem::take(&mut open.encoded)
+            {
                 if stream.is_some_and(|stream| resets.contains(&stream)) {
                     cut_off.push(delivery);
                 } else {
+                    delivery.reset_watched_for = delivery.reset_watched_for.filter(|_| is_last_sent);
                     self.count_written(open, delivery, stream, now, &mut delivered);
                 }
             }
@@ -201,6 +204,24 @@ impl ConnectionActivity {
     #[inline]
     pub(in crate::connections) fn another_request_came(&self) {
         if self.has_deliveries() && !self.is_http2.load(Ordering::Relaxed) {
+            self.end_written(false);
+        }
+    }
+
+    /// Bytes of HTTP/1 or RESP were sent behind the answers that were written. They may be what the
+    /// client leaves unread.
+    #[inline]
+    pub(in crate::connections) fn another_answer_sent(&self) {
+        self.another_request_came();
+    }
+
+    /// Another answer of HTTP/1 is about to be encoded: those before are not the last that is sent.
+    #[inline]
+    pub(crate) fn another_answer_begins(&self) {
+        if self.has_deliveries() && !self.is_http2.load(Ordering::Relaxed) {
+            if let Some(open) = &mut *self.open_deliveries() {
+                open.encoded.iter_mut().for_each(|answer| answer.is_last_sent = false);
+            }
             self.end_written(false);
         }
     }

@@ -109,6 +109,25 @@ async fn another_request_ends_a_delivery_of_http_1_and_none_of_http_2() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn issue_39_another_answer_ends_a_delivery_of_http_1_and_none_of_http_2() {
+    for is_http2 in [false, true] {
+        let expected = if is_http2 { DeliveryEnd::Reset } else { DeliveryEnd::Delivered };
+        // Its bytes are sent after those of the delivery, or begun before they were flushed.
+        let (sent, begun) = (connection(is_http2), connection(is_http2));
+        let first = written(&sent);
+        sent.line.another_answer_sent();
+        sent.line.connection_reset();
+        assert_eq!(first.try_recv(), Ok(expected), "HTTP/2: {is_http2}");
+        let first = encoded(&begun, b"answer");
+        begun.line.another_answer_begins();
+        assert!(first.try_recv().is_err());
+        begun.line.all_written();
+        begun.line.connection_reset();
+        assert_eq!(first.try_recv(), Ok(expected), "HTTP/2: {is_http2}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_frame_of_the_protocol_behind_an_answer_may_be_what_was_left_unread() {
     let open = connection(true);
     let before = written(&open);

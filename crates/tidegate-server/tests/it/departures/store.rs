@@ -73,3 +73,36 @@ async fn a_permit_in_a_store_is_given_back_with_its_note_when_its_answer_is_not_
         }
     }
 }
+
+#[tokio::test]
+async fn issue_39_an_answer_that_was_read_is_its_callers_if_a_later_one_of_the_connection_was_not() {
+    for is_over_resp in [false, true] {
+        let clock = Arc::new(ManualClock::new(START));
+        let (store, mut asked, lets) = Slow::new(&clock);
+        let mut config = loopback();
+        config.resp = Some("127.0.0.1:0".parse().unwrap());
+        config.bounds.store_timeout = Duration::from_mins(1);
+        let concurrency = Algorithm::Concurrency(Concurrency::new(1, Duration::from_hours(1)).unwrap());
+        let local = NamespaceConfig::new("local", [Limit::new("one", concurrency)]);
+        let world = World::asking([local, exact()], config, clock, store).await;
+        let local = r#"{"namespace":"local"}"#;
+        let mut caller = if is_over_resp {
+            let mut caller = Caller::connect(world.handle.resp().unwrap().tcp().unwrap());
+            caller.send(b"TG.CHECK local\r\nTG.CHECK exact tidegate-wait-ms 60000\r\n");
+            caller
+        } else {
+            let mut caller = Caller::connect(world.address());
+            caller.send((post("/v1/check", local) + &post("/v1/check", CHECK)).as_bytes());
+            caller
+        };
+        // The first answer is read, and its caller closes once the second has been sent.
+        next(&mut asked).await;
+        let answer = caller.read().await;
+        lets.add_permits(Semaphore::MAX_PERMITS / 2);
+        caller.until_answered().await;
+        drop(caller);
+        eventually("the unread answer holds nothing", async || remaining(&world).await == 1).await;
+        let holders = world.holders();
+        assert_eq!(holders, ["local"], "over RESP: {is_over_resp}: {answer}");
+    }
+}
