@@ -82,7 +82,7 @@ pub use tidegate_capacity::Units;
 pub use tidegate_core::NamespaceConfig;
 pub use tidegate_overload::{
     Cursor, InstanceState, LatencyStats, LoadLevel, OfferOutcome, PushedValue, QueueCounts, ResourceStats,
-    RoomBounds, RoomUse, SignalError,
+    RoomBounds, RoomUse, SignalError, WaitingConnection,
 };
 pub use waiting_room::Turn;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate_capacity::{Access, AccessKind, IndexWrite};
 use tidegate_core::{Attributes, Class, Cost, Timestamp};
+use tidegate_overload::WaitingConnection;
 
 /// A request as a protocol describes it. Everything but the namespace and the attributes has a
 /// default.
@@ -59,6 +60,10 @@ pub struct Request<'a> {
     /// request and the buffers of its connection; the waiting room bounds the sum of these and of
     /// the copies that the engine makes. Default 0.
     pub waiting_bytes: usize,
+    /// Its connection, if other requests may wait on the same one, as over HTTP/2: the memory of it
+    /// counts beside `waiting_bytes`, once, as long as any request of the connection waits. Default
+    /// `None`.
+    pub waiting_connection: Option<WaitingConnection>,
     /// Whether the end of its work is reported by settling its permit. Default true. A request with
     /// `false` takes no place of its resource and waits for none: the place would be returned with
     /// the answer or when the permit expires, neither of which is the end of the work.
@@ -80,6 +85,7 @@ impl<'a> Request<'a> {
             deadline: None,
             may_wait_until: None,
             waiting_bytes: 0,
+            waiting_connection: None,
             end_known: true,
         }
     }
@@ -257,6 +263,7 @@ pub(crate) struct OwnedRequest {
     deadline: Option<Timestamp>,
     may_wait_until: Option<Timestamp>,
     waiting_bytes: usize,
+    waiting_connection: Option<WaitingConnection>,
     end_known: bool,
 }
 
@@ -276,6 +283,7 @@ impl OwnedRequest {
             deadline: request.deadline,
             may_wait_until: request.may_wait_until,
             waiting_bytes: request.waiting_bytes,
+            waiting_connection: request.waiting_connection,
             end_known: request.end_known,
         }
     }
@@ -307,6 +315,7 @@ impl OwnedRequest {
             deadline: self.deadline,
             may_wait_until: self.may_wait_until,
             waiting_bytes: self.waiting_bytes,
+            waiting_connection: self.waiting_connection,
             end_known: self.end_known,
         }
     }

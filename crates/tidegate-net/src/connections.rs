@@ -36,7 +36,9 @@ mod watched;
 
 pub use activity::{ConnectionActivity, ConnectionCommand};
 pub use budget::{BufferBudget, WATCHED_TOTAL_MAX};
-pub use buffered::{Buffered, NoRoom, STREAM_BYTES};
+pub use buffered::{
+    Buffered, NoRoom, STREAM_BYTES, STREAM_WINDOW_BYTES, SharedConnectionBytes, WaitingBytes,
+};
 pub use delivery::{AnswerBytes, AnswerDelivery, DeliveredBody, DeliveryEnd, RESET_WINDOW, WATCHED_MAX};
 pub use flow::{BodyProgressGuard, StreamExecutor};
 pub use hidden_end::HiddenEndLooks;

@@ -131,5 +131,5 @@ pub use stats::ResourceStats;
 pub use unsettled_places::{OverduePlace, UnsettledPlace};
 pub use waiting_room::{
     ClassThenArrival, Entered, Entrant, Group, Moved, Obstacle, Order, Position, RoomBounds, RoomFull,
-    RoomUse, Served, WaitingNamespaces, WaitingRoom,
+    RoomUse, Served, WaitingConnection, WaitingNamespaces, WaitingRoom,
 };

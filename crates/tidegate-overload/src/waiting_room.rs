@@ -34,6 +34,7 @@ mod class_then_arrival;
 mod order;
 mod room_shares;
 mod total_bytes;
+mod waiting_connections;
 mod waiting_namespaces;
 
 use core::cmp::Reverse;
@@ -53,6 +54,8 @@ pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
 use room_shares::RoomShares;
 pub use room_shares::{RoomBounds, RoomUse};
+pub use waiting_connections::WaitingConnection;
+use waiting_connections::WaitingConnections;
 pub use waiting_namespaces::WaitingNamespaces;
 
 /// All waiting requests, in the order `O`, with a value `B` beside each for its owner.
@@ -80,6 +83,8 @@ pub struct WaitingRoom<O = ClassThenArrival, B = ()> {
     waiters: PositionMap<(Waiter, B)>,
     /// The requests for resources with a fair queue that wait for something else.
     aside: BTreeMap<Position, QueueTerms>,
+    /// The requests whose connection counts by itself.
+    connections: WaitingConnections,
     /// The requests of each line, by class.
     lines: BTreeMap<Obstacle, [u32; Class::ALL.len()]>,
     /// The requests of each group that are in no fair queue, in the order in which they would be
@@ -110,7 +115,18 @@ impl Waiter {
     const fn entrant(&self, aside: &QueueTerms) -> Entrant {
         let Self { group, class, bytes, obstacle } = *self;
         let QueueTerms { tenant, cost, until, deadline, .. } = *aside;
-        Entrant { group, class, bytes, obstacle, tenant, cost, until, deadline, marginal: None }
+        Entrant {
+            group,
+            class,
+            bytes,
+            obstacle,
+            connection: None,
+            tenant,
+            cost,
+            until,
+            deadline,
+            marginal: None,
+        }
     }
 }
 
@@ -174,6 +190,7 @@ impl<O: Order, B> WaitingRoom<O, B> {
             shares: RoomShares::new(bounds),
             waiters: PositionMap::default(),
             aside: BTreeMap::new(),
+            connections: WaitingConnections::default(),
             lines: BTreeMap::new(),
             groups: BTreeMap::new(),
             displaceable: BTreeSet::new(),
@@ -336,9 +353,9 @@ impl<O: Order, B> WaitingRoom<O, B> {
         now: Timestamp,
     ) -> Result<(Entered, Option<B>), RoomFull> {
         let entrant = entrant.cost(self.estimate(&entrant));
-        let Entrant { group, class, bytes, obstacle, .. } = entrant;
+        let Entrant { group, class, obstacle, connection, .. } = entrant;
         let (mut displaced, mut beside_displaced, mut called) = (None, None, None);
-        if !self.shares.take(group, bytes) {
+        if !self.shares.take(group, self.bytes_of(&entrant)) {
             let victim = self
                 .displace_for(&entrant)
                 .ok_or_else(|| RoomFull { bounds: self.shares.bounds_of(group) })?;
@@ -347,8 +364,12 @@ impl<O: Order, B> WaitingRoom<O, B> {
                 (beside_displaced, called) = (Some(beside), next);
             }
         }
+        let bytes = self.bytes_of(&entrant);
         let position = Position::new(self.next_arrival);
         self.next_arrival += 1;
+        if let Some(connection) = connection {
+            self.connections.enter(position, connection);
+        }
         let waiter = Waiter { group, class, bytes, obstacle };
         self.waiters.insert(position, (waiter, beside));
         let has_queue = group.resource.is_some_and(|resource| self.queues.contains_key(&resource));
@@ -360,6 +381,12 @@ impl<O: Order, B> WaitingRoom<O, B> {
         let next = self.new_next(obstacle, before);
         let called = called.filter(|called| self.is_next(*called) && Some(*called) != next);
         Ok((Entered { position, displaced, called, next }, beside_displaced))
+    }
+
+    /// The bytes that an entrant is charged now: its own, and those of its connection if no other
+    /// request of the connection waits.
+    fn bytes_of(&self, entrant: &Entrant) -> usize {
+        entrant.bytes.saturating_add(self.connections.bytes_on_entry(entrant.connection))
     }
 
     /// Finds the request that an entrant displaces, and gives its share to the entrant.
@@ -391,7 +418,7 @@ impl<O: Order, B> WaitingRoom<O, B> {
     /// request of the lowest class of the namespace that is most over its part, if the entrant's
     /// namespace is below its own.
     fn displace_over_part(&mut self, entrant: &Entrant) -> Option<Position> {
-        let namespace = self.shares.over_part(entrant.group, entrant.bytes)?;
+        let namespace = self.shares.over_part(entrant.group, self.bytes_of(entrant))?;
         let group = Group { namespace, ..entrant.group };
         let queue = group.resource.and_then(|resource| self.queues.get(&resource));
         for class in Class::ALL {
@@ -427,12 +454,38 @@ impl<O: Order, B> WaitingRoom<O, B> {
         if !self.shares.may_displace(entrant.group, group) {
             return false;
         }
-        self.shares.give_back(group, bytes);
-        let is_enough = self.shares.take(entrant.group, entrant.bytes);
+        let connection = self.connections.connection(victim);
+        let heir = self.give_back(victim, group, bytes);
+        let is_enough = self.shares.take(entrant.group, self.bytes_of(entrant));
         if !is_enough {
+            if let Some((heir, of_connection)) = heir {
+                self.change_bytes(heir, |bytes| bytes.saturating_sub(of_connection));
+            }
             self.shares.take_anyway(group, bytes);
+            if let Some(connection) = connection {
+                self.connections.enter(victim, connection);
+            }
         }
         is_enough
+    }
+
+    /// Gives back the share of a request that leaves. The request that is charged for its
+    /// connection from now on, if there is another one, and that charge.
+    fn give_back(&mut self, position: Position, group: Group, bytes: usize) -> Option<(Position, usize)> {
+        self.shares.give_back(group, bytes);
+        let (heir, connection) = self.connections.leave(position)?;
+        let of_connection = connection.bytes as usize;
+        self.change_bytes(heir, |bytes| bytes.saturating_add(of_connection));
+        Some((heir, of_connection))
+    }
+
+    /// Changes what a waiting request is charged, whatever the bounds are.
+    fn change_bytes(&mut self, position: Position, change: impl FnOnce(usize) -> usize) {
+        if let Some((waiter, _)) = self.waiters.get_mut(position) {
+            let before = waiter.bytes;
+            waiter.bytes = change(before);
+            self.shares.change_bytes(waiter.group, before, waiter.bytes);
+        }
     }
 
     /// Lets a request wait for something else from now on; it keeps its arrival.
@@ -508,7 +561,7 @@ impl<O: Order, B> WaitingRoom<O, B> {
     /// request was not the next one or has no position any more.
     pub fn leave(&mut self, position: Position) -> Option<Position> {
         let Waiter { group, bytes, .. } = self.waiter(position)?;
-        self.shares.give_back(group, bytes);
+        self.give_back(position, group, bytes);
         self.remove(position, Departure::Cancelled)?.1
     }
 

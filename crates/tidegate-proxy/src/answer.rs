@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate_core::{Attributes, Cost, Refusal};
-use tidegate_engine::Engine;
-use tidegate_net::connections::ConnectionActivity;
+use tidegate_engine::{Engine, WaitingConnection};
+use tidegate_net::connections::{ConnectionActivity, SharedConnectionBytes, WaitingBytes};
 use tidegate_net::reply::{self, Reply};
 use tidegate_net::{Peer, check_head};
 use tidegate_policy::grammar::ValueSource;
@@ -324,7 +324,14 @@ async fn decide<D: DecisionPoint>(
     } else {
         request.may_wait_until = Some(read_at.saturating_add(wait));
         let line = context.active.line();
-        request.waiting_bytes = line.waiting_bytes() + head_bytes(head);
+        let head_bytes_max = proxy.context.bounds.header_bytes;
+        let WaitingBytes { own, connection } = match routed.upload {
+            RequestBody::Empty => line.waiting_bytes(head_bytes_max),
+            RequestBody::Upload(_) => line.waiting_bytes_with_body(head_bytes_max),
+        };
+        request.waiting_bytes = own + head_bytes(head);
+        request.waiting_connection =
+            connection.map(|SharedConnectionBytes { id, bytes }| WaitingConnection { id, bytes });
         let _held = line.hold();
         (driver.decide(policy.as_ref(), &request).await, context.record.started.elapsed())
     };
@@ -430,8 +437,12 @@ fn said_cost(source: &ValueSource, values: &RequestValues<'_>) -> Result<Option<
     })
 }
 
+/// The bytes of a field of a head beside its name and its value: its entry in the map, and what the
+/// allocator adds to a name and a value of their own.
+const FIELD_BYTES: usize = 192;
+
 fn head_bytes(head: &Parts) -> usize {
-    let headers = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    let headers = head.headers.iter().map(|(name, value)| FIELD_BYTES + name.as_str().len() + value.len());
     headers.sum::<usize>() + head.uri.path().len() + head.uri.query().map_or(0, str::len)
 }
 

@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tidegate_net::connections::{
     ConnectionActivity, ConnectionCommand, DeliveredBody, HiddenEndLooks, MonitoredStream, OpenConnection,
-    PeerShutdown, StreamExecutor, StreamSet,
+    PeerShutdown, StreamExecutor, StreamSet, STREAM_WINDOW_BYTES,
 };
 use tidegate_net::reply::{self, Reply, ReplyBody};
 use tidegate_net::tls::{Tls, names_in};
@@ -267,6 +267,10 @@ fn http(streams: StreamExecutor, bounds: &Bounds, is_proxy: bool) -> Builder<Str
         .timer(TokioTimer::new())
         .max_concurrent_streams(bounds.streams)
         .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX));
+    if is_proxy {
+        // A body comes so far while its request waits, unread. The library's default is 1 MiB.
+        builder.http2().initial_stream_window_size(STREAM_WINDOW_BYTES);
+    }
     builder
 }
 

@@ -11,9 +11,11 @@ use tidegate_core::{Refusal, Timestamp};
 use tidegate_driver::{PendingRequest, UntoldPermit};
 use tidegate_engine::{
     Asking, Decision, LimitReport, Outcome, PeekReport, Permit, PermitId, Progress, Request, RequestError,
-    Settled, Step,
+    Settled, Step, WaitingConnection,
 };
-use tidegate_net::connections::{AnswerDelivery, ConnectionActivity, DeliveryEnd};
+use tidegate_net::connections::{
+    AnswerDelivery, ConnectionActivity, DeliveryEnd, SharedConnectionBytes, WaitingBytes,
+};
 use tidegate_net::reply::Reply;
 use tidegate_wire::Fault;
 use tidegate_wire::answer::AccessUnits;
@@ -159,16 +161,22 @@ impl Desk<'_> {
         }
     }
 
-    /// Lets a request wait for so long, on a connection that holds `line_bytes` meanwhile.
+    /// Lets a request wait for so long on its connection, whose memory counts meanwhile together
+    /// with `message_bytes` of the message that is kept.
     pub(crate) fn let_wait(
         &self,
         request: &mut Request<'_>,
         wait: Duration,
-        line_bytes: usize,
+        line: &ConnectionActivity,
+        message_bytes: usize,
         now: Timestamp,
     ) {
         request.may_wait_until = Some(now.saturating_add(wait));
-        request.waiting_bytes = line_bytes + self.logged_bytes(request);
+        let WaitingBytes { own, connection } =
+            line.waiting_bytes(self.daemon.config.bounds.header_bytes);
+        request.waiting_bytes = own + message_bytes + self.logged_bytes(request);
+        request.waiting_connection =
+            connection.map(|SharedConnectionBytes { id, bytes }| WaitingConnection { id, bytes });
     }
 
     /// The bytes of the attributes that are copied for the decision log while a request waits.

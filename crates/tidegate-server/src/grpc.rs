@@ -233,12 +233,15 @@ async fn should_rate_limit(
     // A timeout that cannot be read is ignored: the policy's own bound remains.
     let timeout = request.headers().get("grpc-timeout").and_then(|text| grpc_timeout::parse(text.as_bytes()));
     let delivery = Mutex::new(None::<AnswerDelivery>);
-    let hold = Some(AnswerHold { line, timeout, delivery: &delivery });
+    let delivery = &delivery;
     let mut is_read = false;
     let decide = |request: tonic::Request<RateLimitRequest>| {
         is_read = true;
         async move {
-            match desk.should_rate_limit(caller, request.get_ref(), hold).await {
+            // The metadata of the call is not kept while it waits.
+            let message = &request.into_inner();
+            let hold = AnswerHold { line, timeout, delivery, message };
+            match desk.should_rate_limit(caller, message, Some(hold)).await {
                 Ok(answer) => Ok(tonic::Response::new(answer)),
                 Err(fault) => Err(status_of(daemon, &fault)),
             }
@@ -255,7 +258,7 @@ async fn should_rate_limit(
             handing_nothing_over(refuse(daemon, &Fault::new(FaultCode::MalformedBody, detail).fix(fix)))
         }
         _ => {
-            let delivery = delivery.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let delivery = delivery.lock().unwrap_or_else(PoisonError::into_inner).take();
             response.map(|body| DeliveredBody::new(body, delivery))
         }
     }

@@ -121,7 +121,7 @@ impl Desk<'_> {
     ) -> Result<RouteProgress, Fault> {
         let check: Check<'_> = read(body)?;
         let wait = check.wait()?;
-        let progress = self.begin_check(caller, &check, wait, headers, line.waiting_bytes())?;
+        let progress = self.begin_check(caller, &check, wait, headers, line)?;
         Ok(self.route_progress(progress, (check.resource.as_deref(), &check.namespace), !wait.is_zero()))
     }
 
@@ -131,7 +131,7 @@ impl Desk<'_> {
         check: &Check<'_>,
         wait: Duration,
         headers: &HeaderMap,
-        held_bytes: usize,
+        line: &ConnectionActivity,
     ) -> Result<RequestProgress, Fault> {
         caller.may(Verb::Check, &check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
@@ -145,7 +145,7 @@ impl Desk<'_> {
                 return Err(unwaiting_domain(&check.namespace, "wait_ms"));
             }
             let wait = self.in_force.config.planes.bounded_wait(wait, request.resource, request.class);
-            self.let_wait(&mut request, wait, held_bytes, self.daemon.clock.now());
+            self.let_wait(&mut request, wait, line, 0, self.daemon.clock.now());
         }
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {

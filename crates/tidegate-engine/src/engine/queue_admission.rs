@@ -237,6 +237,7 @@ impl Engine {
         let group = Group { namespace, resource: self.resource_of(request) };
         Entrant::new(group, request.class, obstacle)
             .bytes(request.waiting_bytes.saturating_add(request.copied_bytes()))
+            .connection(request.waiting_connection)
             .tenant(self.overload().and_then(|overload| overload.tenant_hash(request.tenant)))
             .until(until(request))
             .deadline(request.deadline)

@@ -7,6 +7,7 @@
 //! as much as they can: a peer that holds little always gets room.
 
 use core::fmt;
+use core::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,15 +28,54 @@ pub const STREAM_BYTES: usize = 16 << 10;
 /// rounds them up to. Measured: 36 KiB.
 const CONNECTION_BYTES: usize = 40 << 10;
 
+/// The buffer for reading that is a part of [`CONNECTION_BYTES`].
+const READ_BUFFER_BYTES: usize = 16 << 10;
+
+/// The bytes of a body that come over HTTP/2 before anything reads it: the window of a stream of
+/// the proxy. A waiting request whose body has not ended is charged for them.
+pub const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+
+/// The memory that one more request keeps while it waits in the queue, beside its head and the
+/// copies of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingBytes {
+    /// For the request itself.
+    pub own: usize,
+    /// For its connection, if other requests may wait on it: once for all of them.
+    pub connection: Option<SharedConnectionBytes>,
+}
+
+/// The memory of a connection on which several requests may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedConnectionBytes {
+    /// A number that no other connection has at the same time.
+    pub id: NonZeroU64,
+    /// The bytes.
+    pub bytes: u32,
+}
+
 impl ConnectionActivity {
-    /// The memory that one more request keeps while it waits in the queue, beside its head and the
-    /// copies of it. The first one of HTTP/2 that waits is charged for the connection.
-    pub fn waiting_bytes(&self) -> usize {
-        match (self.is_http2.load(Ordering::Relaxed), self.held()) {
-            (true, 0) => CONNECTION_BYTES + STREAM_BYTES,
-            (true, _) => STREAM_BYTES,
-            (false, _) => CONNECTION_BYTES,
+    /// The memory that one more request keeps while it waits. `head_bytes_max` is the bound on a
+    /// head of HTTP/1, to which its buffer for reading may grow.
+    pub fn waiting_bytes(&self, head_bytes_max: usize) -> WaitingBytes {
+        if !self.is_http2.load(Ordering::Relaxed) {
+            let own = CONNECTION_BYTES + head_bytes_max.saturating_sub(READ_BUFFER_BYTES);
+            return WaitingBytes { own, connection: None };
         }
+        // Its address: a request that waits keeps the connection in memory.
+        let id = NonZeroU64::new(core::ptr::from_ref(self).addr() as u64).unwrap_or(NonZeroU64::MIN);
+        let connection = SharedConnectionBytes { id, bytes: CONNECTION_BYTES as u32 };
+        WaitingBytes { own: STREAM_BYTES, connection: Some(connection) }
+    }
+
+    /// The same for a request whose body has not ended, and is not read while it waits.
+    pub fn waiting_bytes_with_body(&self, head_bytes_max: usize) -> WaitingBytes {
+        let mut bytes = self.waiting_bytes(head_bytes_max);
+        // The body of HTTP/1 is in the buffer for reading.
+        if bytes.connection.is_some() {
+            bytes.own += STREAM_WINDOW_BYTES as usize;
+        }
+        bytes
     }
 }
 

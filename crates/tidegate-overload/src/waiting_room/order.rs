@@ -5,6 +5,7 @@ use core::hash::{Hash, Hasher};
 
 use tidegate_core::{Class, Cost, Timestamp};
 
+use super::waiting_connections::WaitingConnection;
 use crate::marginal_rank::MarginalRank;
 use crate::resource_id::ResourceId;
 
@@ -76,6 +77,9 @@ pub struct Entrant {
     pub bytes: usize,
     /// The thing that it lacks.
     pub obstacle: Obstacle,
+    /// Its connection, if other requests may wait on the same one: the memory of it counts once,
+    /// beside `bytes`.
+    pub connection: Option<WaitingConnection>,
     /// A hash of its tenant, the same for all requests of a tenant in a namespace. Requests without
     /// one are those of one tenant. Looked at by fair queues only, as is what follows.
     pub tenant: Option<u64>,
@@ -99,6 +103,7 @@ impl Entrant {
             class,
             bytes: 0,
             obstacle,
+            connection: None,
             tenant: None,
             cost: Cost::ONE,
             until: Timestamp::MAX,
@@ -111,6 +116,13 @@ impl Entrant {
     #[must_use]
     pub const fn bytes(mut self, bytes: usize) -> Self {
         self.bytes = bytes;
+        self
+    }
+
+    /// The same, on a connection that counts once for all of its requests that wait.
+    #[must_use]
+    pub const fn connection(mut self, connection: Option<WaitingConnection>) -> Self {
+        self.connection = connection;
         self
     }
 

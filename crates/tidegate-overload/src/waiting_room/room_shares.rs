@@ -362,6 +362,14 @@ impl RoomShares {
         }
     }
 
+    /// A request of a group is charged `after` bytes instead of `before`, whatever the bounds are.
+    pub(super) fn change_bytes(&mut self, group: Group, before: usize, after: usize) {
+        if let Some(used) = self.by_group.get(&group).copied() {
+            let bytes = |bytes| RoomUse { requests: 0, bytes };
+            self.change(group, used, used.minus(bytes(before)).plus(bytes(after)));
+        }
+    }
+
     /// Used or reserved, the shares of absent namespaces included.
     fn claimed_in_all(&self) -> RoomUse {
         let absent = self.bounds.namespaces.saturating_sub(self.by_namespace.len());

@@ -461,3 +461,53 @@ fn issue_39_the_rooms_of_all_resources_have_one_bound_of_bytes_and_each_namespac
     room.set_total_bytes(usize::MAX, 2);
     assert!((0..20).all(|_| room.enter(urgent, NOW).is_ok()));
 }
+
+/// An entrant of a connection with this number that occupies 40 bytes, by 10 of its own.
+fn on_connection(id: u64, class: Class) -> Entrant {
+    let connection = WaitingConnection { id: core::num::NonZeroU64::new(id).unwrap(), bytes: 40 };
+    entrant(PLACE, class).bytes(10).connection(Some(connection))
+}
+
+#[test]
+fn issue_39_a_connection_counts_once_until_the_last_of_its_requests_has_left() {
+    // Every order in which three requests of one connection leave beside one of another.
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut room = roomy();
+        let one = |room: &mut WaitingRoom, id| {
+            room.enter(on_connection(id, Class::default()), NOW).unwrap().position
+        };
+        let other = one(&mut room, 2);
+        let all = [(); 3].map(|()| one(&mut room, 1));
+        assert_eq!(room.used(), RoomUse::new(4, 50 + 70));
+        for (left, at) in order.into_iter().enumerate() {
+            room.leave(all[at]);
+            let rest = 2 - left;
+            let of_first = if rest > 0 { 40 + rest * 10 } else { 0 };
+            assert_eq!(room.used(), RoomUse::new(1 + rest, 50 + of_first), "{order:?}");
+        }
+        room.leave(other);
+        assert_eq!(room.used(), RoomUse::default());
+    }
+}
+
+#[test]
+fn issue_39_the_charge_for_a_connection_passes_on_when_its_request_is_displaced() {
+    let mut room = room_of(RoomBounds::new(8, 70));
+    let low = |class| on_connection(1, class);
+    let victim = room.enter(low(Class::Sheddable), NOW).unwrap().position;
+    let heir = room.enter(low(Class::Critical), NOW).unwrap().position;
+    assert_eq!(room.used(), RoomUse::new(2, 60));
+    // Only the ten bytes of the victim come free: not enough for another connection.
+    assert!(room.enter(on_connection(2, Class::Critical), NOW).is_err());
+    assert_eq!(room.used(), RoomUse::new(2, 60), "nothing has changed");
+    let plain = entrant(PLACE, Class::Critical).bytes(20);
+    assert_eq!(room.enter(plain, NOW).unwrap().displaced, Some(victim));
+    assert_eq!(room.used(), RoomUse::new(2, 70));
+    room.leave(heir);
+    assert_eq!(room.used(), RoomUse::new(1, 20));
+    // The only request of a connection makes room for another one of the same.
+    let mut narrow = room_of(RoomBounds::new(8, 50));
+    let first = narrow.enter(low(Class::Sheddable), NOW).unwrap().position;
+    assert_eq!(narrow.enter(low(Class::Critical), NOW).unwrap().displaced, Some(first));
+    assert_eq!(narrow.used(), RoomUse::new(1, 50));
+}

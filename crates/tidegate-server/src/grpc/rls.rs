@@ -23,9 +23,11 @@ use tidegate_engine::{
 use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::AccessUnits;
+use tidegate_wire::envoy::rate_limit_descriptor::Entry;
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
-    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, add_load, answer,
+    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
+    add_load, answer,
 };
 use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::{Fault, FaultCode};
@@ -52,9 +54,27 @@ pub(super) struct AnswerHold<'a> {
     pub(super) timeout: Option<Duration>,
     /// Where the delivery of an answer that was held goes.
     pub(super) delivery: &'a Mutex<Option<AnswerDelivery>>,
+    /// The message, which is kept meanwhile.
+    pub(super) message: &'a RateLimitRequest,
 }
 
 impl AnswerHold<'_> {
+    /// The bytes of the message in its decoded form, with what is made of it for a decision. A call
+    /// may bring 256 KiB of descriptors that are only looked at beside the one that waits.
+    fn message_bytes(&self) -> usize {
+        let entry = |entry: &Entry| {
+            // The entry, as an attribute, and as a pair that a request borrows.
+            size_of::<Entry>() + 3 * size_of::<(&str, &str)>() + entry.key.capacity() + entry.value.capacity()
+        };
+        let descriptor = |one: &RateLimitDescriptor| {
+            size_of::<RateLimitDescriptor>()
+                + size_of::<Descriptor<'_>>()
+                + size_of::<DescriptorLine<'_>>()
+                + one.entries.iter().map(entry).sum::<usize>()
+        };
+        self.message.domain.capacity() + self.message.descriptors.iter().map(descriptor).sum::<usize>()
+    }
+
     /// How long an answer is held whose request may wait for `wait`; zero if it is not.
     fn within(&self, wait: Duration, streams: u32) -> Duration {
         if self.line.held() >= u64::from(streams / 2) {
@@ -309,7 +329,7 @@ impl Desk<'_> {
                 };
                 let wait = hold.within(wait, self.daemon.config.bounds.streams);
                 if !wait.is_zero() {
-                    self.let_wait(&mut request, wait, hold.line.waiting_bytes(), now);
+                    self.let_wait(&mut request, wait, hold.line, hold.message_bytes(), now);
                     waiting_line = Some(hold.line);
                 }
                 let begun = self.in_force.engine.admit(&request, now);

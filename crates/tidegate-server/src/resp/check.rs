@@ -120,7 +120,7 @@ impl Desk<'_> {
         if let Some(line) = line {
             let planes = &self.in_force.config.planes;
             let wait = planes.bounded_wait(check.wait, request.resource, request.class);
-            self.let_wait(&mut request, wait, line.waiting_bytes(), now);
+            self.let_wait(&mut request, wait, line, 0, now);
         }
         let engine = &self.in_force.engine;
         if check.is_peek {

@@ -22,7 +22,7 @@ use crate::eventually::{eventually, eventually_some};
 use crate::world::{World, loopback};
 
 const PLACE: &str = r#"{"namespace":"api","wait_ms":60000}"#;
-const JOB: &str = r#"{"namespace":"jobs","wait_ms":60000}"#;
+pub(crate) const JOB: &str = r#"{"namespace":"jobs","wait_ms":60000}"#;
 
 /// How a caller leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,10 +74,15 @@ impl Caller {
 
     /// Reads what has come as text.
     async fn read(&mut self) -> String {
+        String::from_utf8_lossy(&self.read_bytes().await).into_owned()
+    }
+
+    /// Reads what has come.
+    pub(crate) async fn read_bytes(&mut self) -> Vec<u8> {
         self.until_answered().await;
         let mut buffer = [0; 8192];
         let count = self.0.read(&mut buffer).unwrap();
-        String::from_utf8_lossy(&buffer[..count]).into_owned()
+        buffer[..count].to_vec()
     }
 }
 
@@ -98,7 +103,7 @@ impl World {
     }
 
     /// Admits a request without the daemon.
-    fn hold(&self, namespace: &str) -> Option<Permit> {
+    pub(crate) fn hold(&self, namespace: &str) -> Option<Permit> {
         let step = self.engine.admit(&Request::new(namespace, ()), self.clock.now()).unwrap();
         match step {
             Step::Decided(Decision::Admit(permit)) => Some(permit),

@@ -50,4 +50,5 @@ mod store;
 mod store_out_of_memory;
 mod tls;
 mod unix_socket;
+mod waiting_memory;
 mod world;

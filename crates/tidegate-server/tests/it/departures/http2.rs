@@ -26,6 +26,15 @@ fn request(stream: u32, path: &str, body: &str) -> Vec<u8> {
 
 /// The frames of a POST with these fields, which need no table.
 pub(crate) fn call(stream: u32, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    [head(stream, path, fields), frame(0, 1, stream, body)].concat()
+}
+
+/// The frames of a POST whose body has begun with `body`, and does not end.
+pub(crate) fn begun(stream: u32, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    [head(stream, path, fields), frame(0, 0, stream, body)].concat()
+}
+
+fn head(stream: u32, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = vec![0x83, 0x86];
     // `:path` and `:authority` by their numbers, others by their names.
     let known = [(4_u8, None, path), (1, None, "t")];
@@ -37,9 +46,7 @@ pub(crate) fn call(stream: u32, path: &str, fields: &[(&str, &str)], body: &[u8]
             block.extend(text.as_bytes());
         }
     }
-    let mut bytes = frame(1, 4, stream, &block);
-    bytes.extend(frame(0, 1, stream, body));
-    bytes
+    frame(1, 4, stream, &block)
 }
 
 pub(crate) fn reset(stream: u32) -> Vec<u8> {

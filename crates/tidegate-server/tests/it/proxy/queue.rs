@@ -15,6 +15,8 @@ use tokio::sync::mpsc;
 use super::upstream::{Connection, serve, well};
 use super::{get, namespaces, route, to, world};
 use crate::client::Client;
+use crate::departures::Caller;
+use crate::departures::http2::{begun, call, preface};
 use crate::eventually::eventually;
 use crate::world::{START, World, loopback};
 
@@ -438,4 +440,36 @@ async fn one_namespace_cannot_take_the_places_in_which_another_waits() {
         world.until_waiting(count).await;
     }
     assert_eq!(world.through("/api/x", "x-user: ada\r\n").await.status, 429);
+}
+
+#[tokio::test]
+async fn issue_39_the_body_of_a_waiting_request_is_bounded_by_the_window_of_its_stream_and_counts() {
+    const WINDOW: usize = 64 << 10;
+    let (server, _) = well().await;
+    let world = world(to(&[server], patient("api"))).await;
+    for _ in 0..3 {
+        assert_eq!(world.through("/", "x-user: ada\r\n").await.status, 200);
+    }
+    let ada = [("x-user", "ada")];
+    let mut caller = Caller::connect(world.proxy());
+    caller.send(&preface(65_535));
+    caller.send(&call(1, "/", &ada, b""));
+    world.until_waiting(1).await;
+    let without = world.engine.waiting_use().bytes;
+    caller.send(&begun(3, "/", &ada, &[7; 16_384]));
+    world.until_waiting(2).await;
+    let both = world.engine.waiting_use().bytes;
+    assert!(both >= without + (16 << 10) + WINDOW, "{without}, {both}");
+    // The settings of the daemon tell the window of a stream: number 4.
+    let greeting = caller.read_bytes().await;
+    let settings = greeting[9..][..usize::from(greeting[2])].chunks(6);
+    let window = settings.filter(|one| one[..2] == [0, 4]).map(|one| &one[2..]).next_back();
+    assert_eq!(window, Some(&u32::try_from(WINDOW).unwrap().to_be_bytes()[..]), "{greeting:?}");
+    // Over HTTP/1 the body is in the buffer for reading, which the connection counts.
+    let mut http1 = Caller::connect(world.proxy());
+    http1.send(b"POST / HTTP/1.1\r\nhost: t\r\nx-user: ada\r\ncontent-length: 90000\r\n\r\nbegun");
+    world.until_waiting(3).await;
+    assert!(world.engine.waiting_use().bytes >= both + (40 << 10));
+    drop((caller, http1));
+    world.until_waiting(0).await;
 }
