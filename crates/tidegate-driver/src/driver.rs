@@ -93,8 +93,9 @@ impl Driver {
         self.with(|parts| parts.link.hooks = hooks)
     }
 
-    /// Sets how many batches may wait to be undone. Default [`UNDOS_MAX`]; one more is not undone,
-    /// and is reported to [`StoreHooks::undo_failed`].
+    /// Sets how many batches may wait to be undone. Default [`UNDOS_MAX`]; half of them is
+    /// guaranteed to the namespaces in equal shares. One more is not undone, and is reported to
+    /// [`StoreHooks::undo_failed`].
     #[must_use]
     pub fn undos_max(self, max: usize) -> Self {
         self.with(|parts| parts.undos = UndoQueue::new(max))
@@ -218,7 +219,7 @@ impl Driver {
     /// Undoes a batch, or sends one again that gives something back, in the background: it is
     /// retried with growing pauses as long as the store remembers it.
     pub fn undo(&self, batch: Batch) {
-        self.0.undos.start(&self.0.link, batch);
+        self.0.undos.start(&self.0.link, &self.engine(), batch);
     }
 
     pub(crate) fn link(&self) -> &StoreLink {

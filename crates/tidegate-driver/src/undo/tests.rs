@@ -3,19 +3,30 @@ use std::sync::Mutex;
 
 use tidegate_core::algorithm::{Fixed, WindowStart};
 use tidegate_core::{Algorithm, Cost, Timestamp};
+use tidegate_engine::{EngineConfig, NamespaceConfig};
 use tidegate_store::{Answer, DynStore, Key, Note, NoteChange, NoteKind, Operation, RequestId, Store};
 
 use super::*;
 use crate::store_call::StoreHooks;
 
 fn batch(kind: Kind) -> Batch {
+    batch_of("api", kind)
+}
+
+fn batch_of(namespace: &str, kind: Kind) -> Batch {
     let quota = Fixed::new(10, Duration::from_hours(24), WindowStart::Epoch).unwrap();
-    let key = Key::new("api", b"quota", b"ada").unwrap();
+    let key = Key::new(namespace, b"quota", b"ada").unwrap();
     Batch::each(RequestId(7), [Operation::new(key, Algorithm::Fixed(quota), kind)])
 }
 
 fn undo_batch() -> Batch {
     batch(Kind::Undo { batch: RequestId(1) })
+}
+
+/// An engine with these namespaces.
+fn engine(namespaces: &[&str]) -> Engine {
+    let namespaces = namespaces.iter().map(|name| NamespaceConfig::new(*name, []));
+    Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).namespaces(namespaces).build().unwrap()
 }
 
 /// A store that fails so many calls and then answers, and notes when it was called.
@@ -104,15 +115,36 @@ async fn more_batches_than_may_wait_are_reported_and_not_undone() {
     let (store, hooks, link) = flaky(usize::MAX);
     let undos = UndoQueue::new(2);
     for _ in 0..5 {
-        undos.start(&link, undo_batch());
+        undos.start(&link, &engine(&["api"]), undo_batch());
     }
     tokio::task::yield_now().await;
     assert_eq!((hooks.0.load(Ordering::Relaxed), store.called_at.lock().unwrap().len()), (3, 2));
 }
 
+#[tokio::test(start_paused = true)]
+async fn issue_39_one_namespace_whose_undos_fail_leaves_the_others_their_share_of_the_queue() {
+    let (store, hooks, link) = flaky(usize::MAX);
+    let (undos, engine) = (UndoQueue::new(40), engine(&["greedy", "api"]));
+    let undo = |namespace| {
+        let batch = batch_of(namespace, Kind::Undo { batch: RequestId(1) });
+        (0..100).for_each(|_| undos.start(&link, &engine, batch.clone()));
+        hooks.0.swap(0, Ordering::Relaxed)
+    };
+    // Its own share of ten, and the pool of twenty.
+    assert_eq!(undo("greedy"), 70);
+    assert_eq!(undo("api"), 90);
+    tokio::task::yield_now().await;
+    assert_eq!(store.called_at.lock().unwrap().len(), 40);
+    // Given up after the store has forgotten their batches, they leave their places.
+    // Sleeps: on tokio's paused clock, no real time passes.
+    tokio::time::sleep(link.hooks.undo_horizon()).await;
+    hooks.0.store(0, Ordering::Relaxed);
+    assert_eq!(undo("api"), 70);
+}
+
 #[test]
 fn an_undo_outside_of_a_runtime_is_reported() {
     let (_store, hooks, link) = flaky(0);
-    UndoQueue::new(2).start(&link, undo_batch());
+    UndoQueue::new(2).start(&link, &engine(&["api"]), undo_batch());
     assert_eq!(hooks.0.load(Ordering::Relaxed), 1);
 }
