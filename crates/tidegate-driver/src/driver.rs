@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tidegate_clock::{Clock, SystemClock};
 use tidegate_core::Timestamp;
-use tidegate_engine::{Asking, Completion, Engine, Permit, Progress, RequestError, Settled, Tick, TickAction};
+use tidegate_engine::{
+    Asking, Completion, Engine, Permit, Progress, RequestError, Settled, Tick, TickAction,
+};
 use tidegate_store::{Answer, Batch, DynStore, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;

@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tidegate_net::connections::{
     ConnectionActivity, ConnectionCommand, DeliveredBody, HiddenEndLooks, MonitoredStream, OpenConnection,
-    PeerShutdown, StreamExecutor, StreamSet, STREAM_WINDOW_BYTES,
+    PeerShutdown, STREAM_WINDOW_BYTES, StreamExecutor, StreamSet,
 };
 use tidegate_net::reply::{self, Reply, ReplyBody};
 use tidegate_net::tls::{Tls, names_in};

@@ -172,8 +172,7 @@ impl Desk<'_> {
         now: Timestamp,
     ) {
         request.may_wait_until = Some(now.saturating_add(wait));
-        let WaitingBytes { own, connection } =
-            line.waiting_bytes(self.daemon.config.bounds.header_bytes);
+        let WaitingBytes { own, connection } = line.waiting_bytes(self.daemon.config.bounds.header_bytes);
         request.waiting_bytes = own + message_bytes + self.logged_bytes(request);
         request.waiting_connection =
             connection.map(|SharedConnectionBytes { id, bytes }| WaitingConnection { id, bytes });

@@ -124,8 +124,7 @@ impl ConnectionActivity {
                 return;
             }
             let (now, resets) = (Instant::now(), core::mem::take(&mut open.resets));
-            for EncodedAnswer { mut delivery, stream, is_last_sent, .. } in
-                core::mem::take(&mut open.encoded)
+            for EncodedAnswer { mut delivery, stream, is_last_sent, .. } in core::mem::take(&mut open.encoded)
             {
                 if stream.is_some_and(|stream| resets.contains(&stream)) {
                     cut_off.push(delivery);
