@@ -15,6 +15,7 @@ pub(crate) mod redis;
 pub(crate) mod requests;
 pub(crate) mod secrets;
 pub(crate) mod shared_parts;
+pub(crate) mod waiting_memory;
 
 use crate::attack::{Failure, require};
 use crate::daemon::Daemon;

@@ -327,6 +327,11 @@ impl<'context> Daemon<'context> {
         self.memory("VmHWM:").unwrap_or(0).saturating_sub(self.idle_bytes)
     }
 
+    /// The memory that it has now, above what it had when it was idle, in bytes.
+    pub fn growth(&self) -> u64 {
+        self.memory("VmRSS:").unwrap_or(0).saturating_sub(self.idle_bytes)
+    }
+
     /// A field of the process's status that the kernel counts in KiB, in bytes.
     fn memory(&self, field: &str) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;

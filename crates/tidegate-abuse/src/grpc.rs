@@ -50,16 +50,46 @@ pub fn request(domain: &str, descriptor: Descriptor<'_>) -> Vec<u8> {
 
 /// The same with several descriptors.
 pub fn request_of_many(domain: &str, descriptors: &[Descriptor<'_>]) -> Vec<u8> {
+    let encoded: Vec<_> = descriptors.iter().map(Descriptor::encoded).collect();
+    frame(domain, encoded.iter().map(Vec::as_slice))
+}
+
+fn frame<'bytes>(domain: &str, descriptors: impl Iterator<Item = &'bytes [u8]>) -> Vec<u8> {
     let mut message = Vec::new();
     put_bytes(&mut message, 1, domain.as_bytes());
-    for descriptor in descriptors {
-        put_bytes(&mut message, 2, &descriptor.encoded());
-    }
+    descriptors.for_each(|descriptor| put_bytes(&mut message, 2, descriptor));
     let length = u32::try_from(message.len()).expect("a message is far below 4 GiB");
     let mut framed = vec![0];
     framed.extend_from_slice(&length.to_be_bytes());
     framed.extend_from_slice(&message);
     framed
+}
+
+/// A call that waits for `wait_ms` with these entries, and four descriptors with a value of so many
+/// bytes that are only looked at.
+pub fn request_that_waits(
+    domain: &str,
+    entries: &[(&str, &str)],
+    wait_ms: u32,
+    looked_at_bytes: usize,
+) -> Vec<u8> {
+    let entry = |key: &str, value: &str| {
+        let mut entry = Vec::new();
+        put_bytes(&mut entry, 1, key.as_bytes());
+        put_bytes(&mut entry, 2, value.as_bytes());
+        entry
+    };
+    let mut asked = Vec::new();
+    for (key, value) in entries {
+        put_bytes(&mut asked, 1, &entry(key, value));
+    }
+    put_bytes(&mut asked, 1, &entry("tidegate-wait-ms", &wait_ms.to_string()));
+    let mut looked_at = Vec::new();
+    put_bytes(&mut looked_at, 1, &entry("large", &"x".repeat(looked_at_bytes)));
+    // A cost of its own, 0: the number of a wrapper that is left out.
+    put_bytes(&mut looked_at, 3, &[]);
+    let descriptors = [&asked, &looked_at, &looked_at, &looked_at, &looked_at];
+    frame(domain, descriptors.into_iter().map(Vec::as_slice))
 }
 
 /// The overall code of a response; nothing if `body` holds none.

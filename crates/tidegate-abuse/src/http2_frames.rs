@@ -127,6 +127,32 @@ impl Http2Connection {
         Ok(length)
     }
 
+    /// Sends a request with a whole body, in as many frames as it takes, and waits for the window of
+    /// the connection, for [`READ_TIMEOUT`] at most; its stream. The body must fit the window of a
+    /// stream.
+    pub fn send_whole(&mut self, fields: &[(&str, &str)], body: &[u8]) -> Result<u32> {
+        let (mut bytes, stream) = self.head(fields);
+        let last = body.len().div_ceil(FRAME_BYTES_MAX).saturating_sub(1);
+        let began = Instant::now();
+        for (number, piece) in body.chunks(FRAME_BYTES_MAX).enumerate() {
+            while !self.has_window(piece.len()) && began.elapsed() < READ_TIMEOUT {
+                self.read_for(Duration::from_millis(10))?;
+            }
+            let flags = if number == last { END_STREAM } else { 0 };
+            put_frame(&mut bytes, DATA, flags, stream, piece);
+            self.bytes_taken_together = self.bytes_taken_together.saturating_sub(piece.len() as u64);
+            self.send(&core::mem::take(&mut bytes))?;
+        }
+        Ok(stream)
+    }
+
+    /// Resets a stream.
+    pub fn send_reset(&mut self, stream: u32) -> Result<()> {
+        let mut bytes = Vec::new();
+        put_frame(&mut bytes, RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+        self.send(&bytes)
+    }
+
     /// Sends `bytes`.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.write_all(bytes)

@@ -4,7 +4,7 @@ use crate::attack::Pace::{Brief, Long};
 use crate::attack::{Attack, Pace};
 use crate::attacks::{
     authorization, certificates, connections, counters, departures, disk, floods, neighbour, permits,
-    proxy_load, proxy_requests, redis, requests, secrets, shared_parts,
+    proxy_load, proxy_requests, redis, requests, secrets, shared_parts, waiting_memory,
 };
 
 /// Brief attacks that the daemon does not withstand yet, so that the gate leaves them out. An
@@ -99,6 +99,10 @@ pub const ATTACKS: &[Attack] = attacks! {
         "a client that says `text/html;q=0` gets no HTML";
     "waiting-requests" Long proxy_load::waiting_requests:
         "others keep half of their throughput beside 1 023 requests that wait";
+    "waiting-memory-brief" Brief waiting_memory::brief_run:
+        "callers that fill the 12 MiB for requests that wait take at most 1.5 times as much";
+    "waiting-memory" Long waiting_memory::long_run:
+        "callers that fill the 48 MiB for requests that wait take at most 1.3 times as much";
     "slow-upstream" Long proxy_load::slow_upstream:
         "a service that takes 5 s for an answer leaves the median of another one below twice its value";
     "closed-upstream-connections" Long proxy_load::closed_upstream_connections:

@@ -1,9 +1,10 @@
 //! Callers that leave around their turn, beside callers that stay.
 //!
-//! Thousands of callers ask for a permit or a place and leave without reading the answer: by a
-//! close, a half-close or a reset, within [`AROUND`] of their turn. Half of them leave when the
-//! answer has come, and half at the time at which the one before was answered. Six honest callers
-//! work beside them. When the last has left, nothing may be held after [`HELD_MAX`].
+//! Thousands of callers ask for a permit or a place, by a check that waits or by a reservation, and
+//! leave without reading the answer: by a close, a half-close or a reset, within [`AROUND`] of their
+//! turn. Half of them leave when the answer has come, and half at the time at which the one before
+//! was answered. Six honest callers work beside them. When the last has left, nothing may be held
+//! after [`HELD_MAX`].
 
 use std::io::{ErrorKind, Read, Result as IoResult, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -257,6 +258,16 @@ fn body(wants: Wanted) -> String {
     format!(r#"{{"namespace":"shop"{permit}{place},"wait_ms":{wait}}}"#)
 }
 
+/// The body of a reservation of these.
+fn reservation(wants: Wanted) -> String {
+    let what = match wants {
+        Wanted::Permit => r#""attributes":{"kind":"job"}"#,
+        Wanted::Place => r#""resource":"app""#,
+        Wanted::Both => r#""attributes":{"kind":"job"},"resource":"app""#,
+    };
+    format!(r#"{{"namespace":"shop",{what},"expires_ms":3600000}}"#)
+}
+
 /// The thing that a caller asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
@@ -351,12 +362,15 @@ fn ask_and_leave(
     let mut stream = TcpStream::connect(target.address)?;
     stream.set_nodelay(true)?;
     let wants = if random.below(2) == 0 { Wanted::Place } else { Wanted::Permit };
-    let request = http1::post("/v1/check", &body(wants));
+    // A reservation does not wait, and expires no sooner than a permit.
+    let (path, body) =
+        if random.below(4) == 0 { ("/v1/reserve", reservation(wants)) } else { ("/v1/check", body(wants)) };
+    let request = http1::post(path, &body);
     match target.spoken {
         Spoken::Http1 => stream.write_all(&request)?,
         Spoken::Http2 => {
             begin_http2(&mut stream)?;
-            stream.write_all(&http2_request(&body(wants)))?;
+            stream.write_all(&http2_request(path, &body))?;
         }
         Spoken::Tls => {
             let mut secured = over_tls(target, stream)?;
@@ -365,9 +379,14 @@ fn ask_and_leave(
             stream = secured.sock;
         }
         Spoken::Resp if wants == Wanted::Place => {
-            stream.write_all(&command(&["TG.CHECK", "shop", "RELEASE", "resource", "app"]))?;
+            let wait = WAIT_MAX.as_millis().to_string();
+            let check = ["TG.CHECK", "shop", "RELEASE", "resource", "app", "tidegate-wait-ms", &wait];
+            stream.write_all(&command(&check))?;
         }
-        Spoken::Resp => stream.write_all(&command(&["TG.CHECK", "shop", "kind", "job"]))?,
+        Spoken::Resp => {
+            let wait = WAIT_MAX.as_millis().to_string();
+            stream.write_all(&command(&["TG.CHECK", "shop", "kind", "job", "tidegate-wait-ms", &wait]))?;
+        }
     }
     let asked_at = Instant::now();
     let around = Duration::from_micros(random.below(2 * AROUND.as_micros() as u64));
@@ -450,10 +469,10 @@ fn begin_http2(stream: &mut TcpStream) -> IoResult<()> {
     }
 }
 
-/// A check on stream 1, with header fields that need no table.
-fn http2_request(body: &str) -> Vec<u8> {
+/// A request on stream 1, with header fields that need no table.
+fn http2_request(path: &str, body: &str) -> Vec<u8> {
     let mut fields = vec![0x83, 0x86];
-    for (index, value) in [(4_u8, "/v1/check"), (1, "localhost")] {
+    for (index, value) in [(4_u8, path), (1, "localhost")] {
         fields.extend([index, value.len() as u8]);
         fields.extend(value.as_bytes());
     }

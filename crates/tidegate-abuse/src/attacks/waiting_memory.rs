@@ -1,0 +1,229 @@
+//! Callers that fill the memory for requests that wait, with all that a protocol lets them bring.
+//!
+//! One caller holds the only permit of a limit, and others wait for it until one is refused for
+//! want of room: over HTTP/1 and HTTP/2 with large heads and bodies, over gRPC with descriptors
+//! that are only looked at, and through the proxy with large heads and with bodies that have begun.
+//! The daemon may then have grown by 1.3 times `memory.waiting`.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::attack::{AttackContext, AttackResult, Failure, holds_within, require};
+use crate::daemon::Daemon;
+use crate::grpc;
+use crate::http1::{self, Http1Connection};
+use crate::http2_frames::{Http2Connection, post_fields};
+use crate::upstream::{Manner, Upstream};
+
+/// Callers that connect before the waiting requests are counted again.
+const STEP: usize = 8;
+/// How long requests have to be counted as waiting; after it the room counts as full.
+const ARRIVAL_MAX: Duration = Duration::from_millis(500);
+/// How long the daemon has to notice that callers have left.
+const LEAVING_MAX: Duration = Duration::from_secs(10);
+/// More connections than any bound has room for.
+const CALLERS_MAX: usize = 4000;
+/// Requests that wait on one connection of HTTP/2.
+const STREAMS: usize = 4;
+/// Fields of a large head, and the length of each value.
+const FIELDS: usize = 60;
+const FIELD_BYTES: usize = 150;
+/// The bytes of a body that is sent.
+const BODY_BYTES: usize = 60_000;
+const CHECK: &str = r#"{"namespace":"shop","attributes":{"kind":"job"},"wait_ms":60000"#;
+
+/// How callers wait.
+#[derive(Clone, Copy, Debug)]
+enum Manners {
+    Http1,
+    Http2,
+    /// One stream on each connection, of two of which the first was reset.
+    Http2Reset,
+    Grpc,
+    ProxyHttp1,
+    ProxyHttp2,
+}
+
+const ALL: [Manners; 6] = [
+    Manners::Http1,
+    Manners::Http2,
+    Manners::Http2Reset,
+    Manners::Grpc,
+    Manners::ProxyHttp1,
+    Manners::ProxyHttp2,
+];
+
+/// How much is filled.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// `memory.waiting` in MiB.
+    bound_mib: u64,
+    /// The most growth of the daemon in hundredths of the bound. Of a small bound more is noise.
+    growth_max: u64,
+    /// The bytes of each of four descriptors that a call over gRPC only looks at.
+    looked_at: usize,
+    /// How many protocols are tried at once.
+    at_once: usize,
+}
+
+const BRIEF: Size = Size { bound_mib: 12, growth_max: 150, looked_at: 15_000, at_once: 3 };
+const LONG: Size = Size { bound_mib: 48, growth_max: 130, looked_at: BODY_BYTES, at_once: 1 };
+
+/// 12 MiB over each protocol.
+pub(crate) fn brief_run(context: &AttackContext) -> AttackResult {
+    run_all(context, BRIEF)
+}
+
+/// 48 MiB over each protocol, one after the other.
+pub(crate) fn long_run(context: &AttackContext) -> AttackResult {
+    run_all(context, LONG)
+}
+
+fn run_all(context: &AttackContext, size: Size) -> AttackResult {
+    let (mut seen, mut failed) = (Vec::new(), Vec::new());
+    for at_once in ALL.chunks(size.at_once) {
+        let results = thread::scope(|scope| {
+            let run = |manners| scope.spawn(move || run(context, manners, size));
+            let runs: Vec<_> = at_once.iter().copied().map(run).collect();
+            runs.into_iter().map(|one| one.join().expect("a run does not panic")).collect::<Vec<_>>()
+        });
+        for result in results {
+            match result {
+                Ok(text) => seen.push(text),
+                Err(Failure::GotThrough(text)) => failed.push(text),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    require(failed.is_empty(), || failed.join("; "))?;
+    Ok(seen.join("; "))
+}
+
+fn run(context: &AttackContext, manners: Manners, size: Size) -> AttackResult {
+    let bound_mib = size.bound_mib;
+    let upstream = Upstream::start(Manner::Plain)?;
+    let policy = format!(
+        "listen: {{ http: '127.0.0.1:0', grpc: '127.0.0.1:0', admin: '127.0.0.1:0', proxy: '127.0.0.1:0' }}\n\
+         memory: {{ waiting: {bound_mib}MiB }}\n\
+         namespaces:\n  shop:\n    limits: [{{ name: jobs, key: [kind], missing: skip, concurrency: {{ limit: 1, hold: 1h }} }}]\n\
+         proxy:\n  waiting: 100000\n  upstreams: {{ app: ['{}'] }}\n  \
+           routes: [{{ upstream: app, namespace: shop, wait: 60s, attributes: {{ kind: header.x-kind }} }}]\n",
+        upstream.url()
+    );
+    let daemon = Daemon::start(context, &policy)?;
+    let held = http1::ask(daemon.http()?, &http1::post("/v1/check", &format!("{CHECK}}}")))?;
+    require(held.status == 200, || format!("the first check gets {} {}", held.status, held.reason()))?;
+    let waiting = || daemon.metric("tidegate_proxy_waiting").unwrap_or(0) as usize;
+    // What the daemon needs once, for its first requests of this protocol, is no part of the growth.
+    let mut first = Vec::new();
+    for _ in 0..2 * STEP {
+        first.push(WaitingCaller::open(&daemon, manners, size.looked_at)?.0);
+    }
+    holds_within(ARRIVAL_MAX, || waiting() >= first.len());
+    drop(first);
+    require(holds_within(LEAVING_MAX, || waiting() == 0), || {
+        format!("{manners:?}: {} wait after their callers have left", waiting())
+    })?;
+    let before = daemon.growth();
+    let mut callers = Vec::new();
+    let mut asked = 0;
+    while callers.len() < CALLERS_MAX {
+        for _ in 0..STEP {
+            let (caller, requests) = WaitingCaller::open(&daemon, manners, size.looked_at)?;
+            callers.push(caller);
+            asked += requests;
+        }
+        if !holds_within(ARRIVAL_MAX, || waiting() >= asked) {
+            break;
+        }
+    }
+    let (most, grown) = (waiting(), daemon.growth().saturating_sub(before));
+    let bound = bound_mib << 20;
+    let part = grown * 100 / bound;
+    let text = format!("{manners:?}: {most} wait, {} KiB for {bound_mib} MiB, {part} %", grown >> 10);
+    require(callers.len() < CALLERS_MAX && most >= STEP && part <= size.growth_max, || text.clone())?;
+    drop(callers);
+    require(holds_within(LEAVING_MAX, || waiting() == 0), || {
+        format!("{text}; {} wait after their callers have left", waiting())
+    })?;
+    let release = format!(r#"{{"permit":"{}"}}"#, held.member("permit"));
+    http1::ask(daemon.http()?, &http1::post("/v1/release", &release))?;
+    let after = http1::ask(daemon.http()?, &http1::post("/v1/check", &format!("{CHECK}}}")))?;
+    require(after.status == 200, || format!("{text}; afterwards a check gets {}", after.status))?;
+    Ok(text)
+}
+
+/// A caller with requests that wait.
+enum WaitingCaller {
+    Http1(#[expect(dead_code, reason = "it is kept open")] Http1Connection),
+    Http2(#[expect(dead_code, reason = "it is kept open")] Http2Connection),
+}
+
+impl WaitingCaller {
+    /// The caller, and how many of its requests are to wait.
+    fn open(daemon: &Daemon<'_>, manners: Manners, looked_at: usize) -> Result<(Self, usize), Failure> {
+        let value = "v".repeat(FIELD_BYTES);
+        let names: Vec<String> = (0..FIELDS).map(|number| format!("x-field-{number}")).collect();
+        let spaces = " ".repeat(BODY_BYTES);
+        let (small, body) = (format!("{CHECK}}}"), format!("{CHECK}{spaces}}}"));
+        let address = match manners {
+            Manners::Http1 | Manners::Http2 | Manners::Http2Reset => daemon.http()?,
+            Manners::Grpc => daemon.grpc()?,
+            Manners::ProxyHttp1 | Manners::ProxyHttp2 => daemon.proxy()?,
+        };
+        if matches!(manners, Manners::Http1 | Manners::ProxyHttp1) {
+            let head = names.iter().map(|name| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
+            let mut connection = Http1Connection::open(address)?;
+            if matches!(manners, Manners::Http1) {
+                connection.send(&http1::with_body("POST", "/v1/check", &head, &body))?;
+            } else {
+                // As much of the body as the daemon takes, which does not read it.
+                let head = format!(
+                    "POST / HTTP/1.1\r\nhost: a\r\nx-kind: job\r\n{head}content-length: 9000000\r\n\r\n"
+                );
+                connection.send(&[head.as_bytes(), spaces.as_bytes()].concat())?;
+            }
+            return Ok((Self::Http1(connection), 1));
+        }
+        let mut connection = Http2Connection::open(address)?;
+        let others = names.iter().map(|name| (name.as_str(), value.as_str()));
+        match manners {
+            Manners::Http2 => {
+                let mut fields = post_fields("/v1/check", "application/json");
+                fields.extend(others);
+                for _ in 0..STREAMS {
+                    connection.send_whole(&fields, body.as_bytes())?;
+                }
+                Ok((Self::Http2(connection), STREAMS))
+            }
+            Manners::Http2Reset => {
+                let mut fields = post_fields("/v1/check", "application/json");
+                fields.extend(others);
+                let first = connection.send_whole(&fields, small.as_bytes())?;
+                connection.send_whole(&fields, small.as_bytes())?;
+                connection.read_for(Duration::from_millis(5))?;
+                connection.send_reset(first)?;
+                Ok((Self::Http2(connection), 1))
+            }
+            Manners::Grpc => {
+                let message = grpc::request_that_waits("shop", &[("kind", "job")], 60_000, looked_at);
+                let mut fields = post_fields(grpc::PATH, "application/grpc");
+                fields.extend(others);
+                for _ in 0..STREAMS {
+                    connection.send_whole(&fields, &message)?;
+                }
+                Ok((Self::Http2(connection), STREAMS))
+            }
+            _ => {
+                let mut fields = post_fields("/", "text/plain");
+                fields.push(("x-kind", "job"));
+                fields.extend(others);
+                for _ in 0..STREAMS {
+                    connection.send_unfinished(&fields, b"", 1 << 20)?;
+                    connection.read_for(Duration::from_millis(1))?;
+                }
+                Ok((Self::Http2(connection), STREAMS))
+            }
+        }
+    }
+}
