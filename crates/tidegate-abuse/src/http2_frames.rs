@@ -127,9 +127,9 @@ impl Http2Connection {
         Ok(length)
     }
 
-    /// Sends a request with a whole body, in as many frames as it takes, and waits for the window of
-    /// the connection, for [`READ_TIMEOUT`] at most; its stream. The body must fit the window of a
-    /// stream.
+    /// Sends a request with a whole body, in as many frames as it takes, and waits for the window
+    /// of the connection, for [`READ_TIMEOUT`] at most; its stream. The body must fit the window of
+    /// a stream.
     pub fn send_whole(&mut self, fields: &[(&str, &str)], body: &[u8]) -> Result<u32> {
         let (mut bytes, stream) = self.head(fields);
         let last = body.len().div_ceil(FRAME_BYTES_MAX).saturating_sub(1);

@@ -264,7 +264,7 @@ pub(crate) struct Shared {
     /// The control loops of the tables.
     pub(crate) capacity_control: CapacityControl,
     pub(crate) leases: Option<Leases>,
-    /// What is to be given back to a store that lends no leases; others have it in their outbox.
+    /// Batches that give something back to a store that lends no leases; leases have an outbox.
     pub(crate) undos: UndoOutbox,
     pub(crate) config: EngineConfig,
     /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.

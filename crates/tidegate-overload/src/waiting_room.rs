@@ -34,6 +34,7 @@ mod class_then_arrival;
 mod order;
 mod room_shares;
 mod total_bytes;
+mod waiting_connection;
 mod waiting_connections;
 mod waiting_namespaces;
 
@@ -54,7 +55,7 @@ pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
 use room_shares::RoomShares;
 pub use room_shares::{RoomBounds, RoomUse};
-pub use waiting_connections::WaitingConnection;
+pub use waiting_connection::WaitingConnection;
 use waiting_connections::WaitingConnections;
 pub use waiting_namespaces::WaitingNamespaces;
 

@@ -1,10 +1,10 @@
 //! Callers that leave around their turn, beside callers that stay.
 //!
 //! Thousands of callers ask for a permit or a place, by a check that waits or by a reservation, and
-//! leave without reading the answer: by a close, a half-close or a reset, within [`AROUND`] of their
-//! turn. Half of them leave when the answer has come, and half at the time at which the one before
-//! was answered. Six honest callers work beside them. When the last has left, nothing may be held
-//! after [`HELD_MAX`].
+//! leave without reading the answer: by a close, a half-close or a reset, within [`AROUND`] of
+//! their turn. Half of them leave when the answer has come, and half at the time at which the one
+//! before was answered. Six honest callers work beside them. When the last has left, nothing may be
+//! held after [`HELD_MAX`].
 
 use std::io::{ErrorKind, Read, Result as IoResult, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

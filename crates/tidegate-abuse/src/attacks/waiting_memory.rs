@@ -114,7 +114,7 @@ fn run(context: &AttackContext, manners: Manners, size: Size) -> AttackResult {
     let held = http1::ask(daemon.http()?, &http1::post("/v1/check", &format!("{CHECK}}}")))?;
     require(held.status == 200, || format!("the first check gets {} {}", held.status, held.reason()))?;
     let waiting = || daemon.metric("tidegate_proxy_waiting").unwrap_or(0) as usize;
-    // What the daemon needs once, for its first requests of this protocol, is no part of the growth.
+    // Memory that the daemon takes once, for its first requests of a protocol, is no growth.
     let mut first = Vec::new();
     for _ in 0..2 * STEP {
         first.push(WaitingCaller::open(&daemon, manners, size.looked_at)?.0);

@@ -307,8 +307,8 @@ impl Engine {
 
     /// The batches that the leases of this member send to the store: carry each batch there, and
     /// what became of it handed to [`Engine::lease_answered`], also if it failed. Pending until
-    /// there is something; then the context's waker is woken. One caller at a time. Where nothing is
-    /// leased there are only batches that give back what the store did not take before.
+    /// there is something; then the context's waker is woken. One caller at a time. Where nothing
+    /// is leased there are only batches that give back what the store did not take before.
     ///
     /// Asks are left by [`Engine::admit`], [`Engine::resume`] and [`Engine::tick`]; see
     /// [`Engine::take_lease_asks`] for those who look for them after each of these.

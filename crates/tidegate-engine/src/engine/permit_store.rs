@@ -187,8 +187,8 @@ impl Engine {
     }
 }
 
-/// Fails, after the store has been told what was returned. What it did not take is sent again in the
-/// background, as nobody else knows of it.
+/// Fails, after the store has been told what was returned. A batch that the store did not take is
+/// sent again in the background, as nobody else knows of it.
 fn then_fail<T: 'static>(mut settled: Settled, error: RequestError) -> Result<Progress<T>, RequestError> {
     if settled.batches.is_empty() {
         return Err(error);

@@ -28,8 +28,8 @@
 //!
 //! **Resets.** Bytes that the client leaves unread make its system reset a connection that is
 //! closed. A reset therefore concerns an answer only while that answer was sent last: a request
-//! after it shows that it was read, and another answer of HTTP/1 after it, a later write of RESP, or
-//! a frame of the protocol such as `GOAWAY`, may be the bytes that were left unread. Answers of
+//! after it shows that it was read, and another answer of HTTP/1 after it, a later write of RESP,
+//! or a frame of the protocol such as `GOAWAY`, may be the bytes that were left unread. Answers of
 //! HTTP/2 do not end each other, nor do replies of RESP that are written together: unread answers
 //! all give back what they hold. Nor does a reset count after the daemon has
 //! told the connection to end.

@@ -5,7 +5,7 @@ use core::hash::{Hash, Hasher};
 
 use tidegate_core::{Class, Cost, Timestamp};
 
-use super::waiting_connections::WaitingConnection;
+use super::waiting_connection::WaitingConnection;
 use crate::marginal_rank::MarginalRank;
 use crate::resource_id::ResourceId;
 

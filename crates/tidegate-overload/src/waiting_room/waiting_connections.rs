@@ -8,15 +8,7 @@ use core::num::NonZeroU64;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::order::Position;
-
-/// A connection whose requests may wait side by side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitingConnection {
-    /// A number that no other connection has while requests of this one wait.
-    pub id: NonZeroU64,
-    /// The memory that the connection occupies, apart from its requests.
-    pub bytes: u32,
-}
+use super::waiting_connection::WaitingConnection;
 
 /// The requests in the room whose connection counts by itself.
 #[derive(Clone, Debug, Default)]
