@@ -68,7 +68,7 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
 struct ShedRequest {
     target: LoadTarget,
     tenant: Option<String>,
-    /// The door that says the tenant, if it is known that there is none.
+    /// The door whose rules say the tenant, for keys that are known to have no tenant.
     door: Option<Door>,
 }
 

@@ -1,5 +1,6 @@
 //! The requests that the engine decides.
 
+use core::num::NonZeroU64;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -260,10 +261,13 @@ pub(crate) struct OwnedRequest {
     access: Option<OwnedAccess>,
     resource: Option<Box<str>>,
     attempt: u32,
-    deadline: Option<Timestamp>,
-    may_wait_until: Option<Timestamp>,
-    waiting_bytes: usize,
-    waiting_connection: Option<WaitingConnection>,
+    /// The latest instant for none.
+    deadline: Timestamp,
+    /// The earliest instant for none.
+    may_wait_until: Timestamp,
+    waiting_bytes: u32,
+    connection_bytes: u32,
+    connection_id: Option<NonZeroU64>,
     end_known: bool,
 }
 
@@ -280,10 +284,11 @@ impl OwnedRequest {
             access,
             resource: request.resource.map(Into::into),
             attempt: request.attempt,
-            deadline: request.deadline,
-            may_wait_until: request.may_wait_until,
-            waiting_bytes: request.waiting_bytes,
-            waiting_connection: request.waiting_connection,
+            deadline: request.deadline.unwrap_or(Timestamp::MAX),
+            may_wait_until: request.may_wait_until.unwrap_or(Timestamp::MIN),
+            waiting_bytes: u32::try_from(request.waiting_bytes).unwrap_or(u32::MAX),
+            connection_bytes: request.waiting_connection.map_or(0, |connection| connection.bytes),
+            connection_id: request.waiting_connection.map(|connection| connection.id),
             end_known: request.end_known,
         }
     }
@@ -312,10 +317,12 @@ impl OwnedRequest {
             }),
             resource: self.resource.as_deref(),
             attempt: self.attempt,
-            deadline: self.deadline,
-            may_wait_until: self.may_wait_until,
-            waiting_bytes: self.waiting_bytes,
-            waiting_connection: self.waiting_connection,
+            deadline: (self.deadline < Timestamp::MAX).then_some(self.deadline),
+            may_wait_until: (self.may_wait_until > Timestamp::MIN).then_some(self.may_wait_until),
+            waiting_bytes: self.waiting_bytes as usize,
+            waiting_connection: self
+                .connection_id
+                .map(|id| WaitingConnection { id, bytes: self.connection_bytes }),
             end_known: self.end_known,
         }
     }

@@ -274,8 +274,8 @@ impl Room {
         Self::enter_locked(this, this.state(), entrant, returns, now)
     }
 
-    /// What [`Room::enter`] would shed a request for, and how long it would wait otherwise, as far
-    /// as that is known. The bounds of the room are not looked at.
+    /// The reason for which [`Room::enter`] would shed a request, and how long it would wait
+    /// otherwise, as far as that is known. The bounds of the room are not looked at.
     pub(crate) fn foresee(&self, entrant: &Entrant, now: Timestamp) -> Result<Option<Duration>, ArrivalShed> {
         let state = self.state();
         match state.room.sheds_on_arrival(entrant, now) {

@@ -1,7 +1,5 @@
 //! The controller of the admission cursor: pressure and demand in, a position out.
 
-use core::time::Duration;
-
 use tidegate_core::{BindingSignal, Timestamp};
 
 use crate::allowance::{Allowance, NamespacePosition, TickLoad};
@@ -10,9 +8,6 @@ use crate::cursor_positions::{LastLevel, PromisedParts};
 use crate::namespace_cursor::NamespaceCursor;
 use crate::namespace_slots::NamespaceTick;
 use crate::queue_observation::QueueObservation;
-
-/// The time between two ticks.
-pub const TICK: Duration = Duration::from_millis(100);
 
 /// The part of the excess over the target that one tick takes away; Breakwater's proportional
 /// decrease.

@@ -165,7 +165,7 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::cursor_control::TICK;
+    use crate::tick::TICK;
 
     struct Run {
         control: LevelControl,

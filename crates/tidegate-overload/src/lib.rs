@@ -97,6 +97,7 @@ mod signal_set;
 mod slow_answers;
 mod stats;
 mod sync;
+mod tick;
 mod unsettled_places;
 mod waiting_room;
 
@@ -106,7 +107,6 @@ pub use adaptive_limit::{
 pub use builder::{OverloadBuilder, OverloadError};
 pub use concurrency::Concurrency;
 pub use cursor::{COHORTS, Cursor, RequestLevel};
-pub use cursor_control::TICK;
 pub use fair_queue::{
     ArrivalShed, DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick,
     Share, TurnVerdict,
@@ -128,6 +128,7 @@ pub use service_times::ServiceTimes;
 pub use shed::Shed;
 pub use signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use stats::ResourceStats;
+pub use tick::TICK;
 pub use unsettled_places::{OverduePlace, UnsettledPlace};
 pub use waiting_room::{
     ClassThenArrival, Entered, Entrant, Group, Moved, Obstacle, Order, Position, RoomBounds, RoomFull,

@@ -80,7 +80,7 @@ struct NamespaceSlot {
 }
 
 /// A count for each class.
-pub(crate) type ClassCounts = [u64; Class::ALL.len()];
+pub(crate) type CountByClass = [u64; Class::ALL.len()];
 
 /// The requests of one namespace in a tick.
 #[derive(Clone, Debug)]
@@ -90,12 +90,12 @@ pub(crate) struct NamespaceTick {
     /// Those that were offered, by level; `None`: no request was.
     pub(crate) offered: Option<Box<[u64; LEVELS]>>,
     /// Those of each class that began to be served, and those that found no place and do not wait.
-    pub(crate) served: ClassCounts,
-    pub(crate) unplaced: ClassCounts,
+    pub(crate) served: CountByClass,
+    pub(crate) unplaced: CountByClass,
     /// Those of each class whose work has ended, and the microseconds for which they kept their
     /// places.
-    pub(crate) ended: ClassCounts,
-    pub(crate) held_us: ClassCounts,
+    pub(crate) ended: CountByClass,
+    pub(crate) held_us: CountByClass,
     /// Those that succeeded, and the microseconds until their answers.
     pub(crate) answered: u64,
     pub(crate) answer_us: u64,
@@ -310,7 +310,11 @@ impl NamespaceSlots {
 
     /// Sets the most places of each namespace in all classes at `now`: its part for those that are
     /// held back, which `part_of` says. Whether any of them may have more than before.
-    pub(crate) fn bound_all_places(&self, now: Timestamp, part_of: impl Fn(usize, NamespaceKey) -> u64) -> bool {
+    pub(crate) fn bound_all_places(
+        &self,
+        now: Timestamp,
+        part_of: impl Fn(usize, NamespaceKey) -> u64,
+    ) -> bool {
         let mut is_raised = false;
         for (number, slot) in self.slots.iter().enumerate() {
             let is_held_back = slot.held_back_until.load(Ordering::Relaxed) > now.as_nanos();
@@ -322,7 +326,7 @@ impl NamespaceSlots {
 
     /// Sets the most places of namespaces in each class, by slot; all others are not bounded.
     /// Whether any of them may have more than before.
-    pub(crate) fn bound_places(&self, bounds: &[(usize, ClassCounts)]) -> bool {
+    pub(crate) fn bound_places(&self, bounds: &[(usize, CountByClass)]) -> bool {
         let mut is_raised = false;
         for (number, slot) in self.slots.iter().enumerate() {
             let bound = bounds.iter().find(|(of, _)| *of == number);
@@ -364,7 +368,7 @@ impl NamespaceSlots {
     }
 
     /// The places of a slot in each class.
-    pub(crate) fn places_of(&self, slot: usize) -> ClassCounts {
+    pub(crate) fn places_of(&self, slot: usize) -> CountByClass {
         self.slots[slot].places.each_ref().map(|places| places.load(Ordering::Relaxed))
     }
 

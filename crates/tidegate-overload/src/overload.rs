@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::{Cursor, RequestLevel};
-use crate::cursor_control::TICK;
 use crate::fair_queue::QueueConfig;
 use crate::fault::Fault;
 use crate::hash::keyed_hash;
@@ -28,6 +27,7 @@ use crate::shed::Shed;
 use crate::signal::{PushedValue, SignalError};
 use crate::stats::ResourceStats;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::tick::TICK;
 use crate::unsettled_places::{OverduePlace, UnsettledPlace};
 use crate::waiting_room::{RoomUse, WaitingNamespaces};
 
@@ -315,10 +315,10 @@ impl Overload {
     }
 
     /// Paces a request whose end will not be reported, and which therefore takes no place: at most
-    /// as many a second as the places could serve, by the average time from admission to end of
-    /// the last ten seconds, and as many at once as there are places; each namespace has its part
-    /// of them. Without a sample in this time the pace is not known, and all are admitted. `None`: it is admitted and counts as
-    /// served.
+    /// as many a second as the places could serve, by the average time from admission to end of the
+    /// last ten seconds, and as many at once as there are places; each namespace has its part of
+    /// them. Without a sample in this time the pace is not known, and all are admitted. `None`: it
+    /// is admitted and counts as served.
     #[inline]
     pub fn pace(&self, record: &mut RequestRecord, now: Timestamp) -> Option<Shed> {
         let (resource, level) = (self.resource(record.resource()), record.level());

@@ -8,8 +8,9 @@
 //! Callers say when their work has ended. So a request counts for the average time of its own
 //! namespace, at least a tenth of that of all, and each namespace counts once in that of all: it is
 //! the median of their averages, of an even number the lower one of the middle two. And who asks
-//! most often would have nearly the whole pace. So once requests of a namespace were refused that had less than its part, each other one
-//! that asks for more than its part is spaced by this part, for a minute.
+//! most often would have nearly the whole pace. So once requests of a namespace were refused that
+//! had less than its part, each other one that asks for more than its part is spaced by this part,
+//! for a minute.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -17,10 +18,10 @@ use std::collections::BTreeMap;
 use tidegate_core::Timestamp;
 
 use crate::capacity_parts::divide_by_weight;
-use crate::cursor_control::TICK;
 use crate::fault::Fault;
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::sync::{AtomicU64, Ordering};
+use crate::tick::TICK;
 
 /// The seconds whose samples count; without any in them nothing is known, and all is admitted.
 const SECONDS: usize = 10;
@@ -212,16 +213,17 @@ impl PaceDemands {
             let average = demand.recent.average_ns();
             pace.service_ns.store(average, Ordering::Relaxed);
             averages.extend(Some(average).filter(|average| *average > 0));
-            for (rate, count) in [(&mut demand.admitted, &pace.admitted), (&mut demand.refused, &pace.refused)] {
+            for (rate, count) in
+                [(&mut demand.admitted, &pace.admitted), (&mut demand.refused, &pace.refused)]
+            {
                 *rate += GAIN * (take(count) as f64 - *rate);
             }
         }
         averages.sort_unstable();
         let all = averages.len().checked_sub(1).map_or(0, |last| averages[last / 2]);
         self.bound(&of_slot, shares, (places, all), now);
-        self.by_slot.retain(|_, one| {
-            one.recent.average_ns() > 0 || one.admitted.max(one.refused) > FORGOTTEN
-        });
+        self.by_slot
+            .retain(|_, one| one.recent.average_ns() > 0 || one.admitted.max(one.refused) > FORGOTTEN);
         all
     }
 
@@ -267,11 +269,7 @@ impl PaceDemands {
 
 impl Pacer {
     pub(crate) fn new() -> Self {
-        Self {
-            service_ns: AtomicU64::new(0),
-            due_ns: AtomicU64::new(0),
-            admitted: AtomicU64::new(0),
-        }
+        Self { service_ns: AtomicU64::new(0), due_ns: AtomicU64::new(0), admitted: AtomicU64::new(0) }
     }
 
     /// Takes in a tick of a resource with so many places. `of_slot` has the pace of each slot,
@@ -482,7 +480,7 @@ pub(crate) mod tests {
         let _ = (admits(0, Timestamp::MAX), admits(0, Timestamp::MIN));
     }
 
-    /// What each namespace gets of so many requests a second in the last 20 of 30 seconds.
+    /// The part that each namespace gets of so many requests a second in the last 20 of 30 seconds.
     fn admitted(paced: &mut Paced, asked: &[u32]) -> Vec<u32> {
         let mut admitted = vec![0; asked.len()];
         for ms in 0..30_000_u32 {

@@ -6,15 +6,15 @@
 //! were refused of a class of a namespace that had less than its part, each other one that asks for
 //! more than its part is bounded to it, for a minute.
 //!
-//! - What a class of a namespace asks for is its requests a second times the time for which they
+//! - A class of a namespace asks for its requests a second times the time for which they
 //!   keep their places (Little's law), with room for arrivals by chance: a request that does not
 //!   wait is lost if it comes a moment too early. Refused ones count with each attempt, whatever
 //!   their callers call it.
-//! - The parts are divided by the keys of the queue and the shares of the namespaces. What one does
-//!   not ask for goes to the others.
-//! - A part of places is no whole number, and places that are idle by chance are lost. What one had
-//!   less than its part is owed to it, and raises its bound until it was had: of one place two
-//!   namespaces have half of the time each.
+//! - The parts are divided by the keys of the queue and the shares of the namespaces. The rest of a
+//!   part that is not asked for goes to the others.
+//! - A part of places is no whole number, and places that are idle by chance are lost. A class that
+//!   had less than its part is owed the rest, which raises its bound until it was had: of one place
+//!   two namespaces have half of the time each.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ use std::collections::BTreeMap;
 use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::COHORTS;
-use crate::cursor_control::TICK;
 use crate::cursor_positions::PromisedParts;
 use crate::namespace_demand::ClassDemand;
-use crate::namespace_slots::{ClassCounts, NamespaceTick};
+use crate::namespace_slots::{CountByClass, NamespaceTick};
 use crate::namespaces::NamespaceKey;
+use crate::tick::TICK;
 
 /// The weight of one tick in what is asked for: a time constant of a second.
 const GAIN: f64 = 1.0 / 11.0;
@@ -38,7 +38,7 @@ const ENDED_MIN: f64 = 3.0;
 const LEAST_PART: f64 = 0.1;
 /// By so many standard deviations of the places in use more is kept free than is asked for.
 const CHANCE: f64 = 1.5;
-/// Who has less than this part of what is right lacks places, if it was refused.
+/// A class that has less than this part of what is right lacks places, if it was refused.
 const LACKING: f64 = 0.9;
 /// The refusals a tick that count.
 const REFUSED_MIN: f64 = 0.02;
@@ -51,7 +51,7 @@ const OWED_GAIN: f64 = 0.25;
 /// The most places that are owed, or that were had in advance.
 const OWED_MAX: f64 = 2.0;
 
-/// What each class of each namespace asks for, by slot.
+/// The demand of each class of each namespace, by slot.
 #[derive(Debug, Default)]
 pub(crate) struct PlaceParts {
     demands: BTreeMap<usize, PlaceDemand>,
@@ -95,12 +95,12 @@ impl PlaceParts {
     pub(crate) fn tick(
         &mut self,
         ticks: &[NamespaceTick],
-        in_use: impl Fn(usize) -> ClassCounts,
+        in_use: impl Fn(usize) -> CountByClass,
         parts: PromisedParts<'_>,
         places: u64,
         typical: Duration,
         now: Timestamp,
-    ) -> Vec<(usize, ClassCounts)> {
+    ) -> Vec<(usize, CountByClass)> {
         if ticks.is_empty() && self.demands.is_empty() {
             return Vec::new();
         }
@@ -131,7 +131,7 @@ impl PlaceParts {
         self.bounds(&claims, &divided)
     }
 
-    fn learn(&mut self, ticks: &[NamespaceTick], in_use: impl Fn(usize) -> ClassCounts) {
+    fn learn(&mut self, ticks: &[NamespaceTick], in_use: impl Fn(usize) -> CountByClass) {
         self.demands.values_mut().for_each(PlaceDemand::fade);
         for tick in ticks {
             let known = self.demands.entry(tick.slot).or_insert_with(|| PlaceDemand::new(tick.namespace));
@@ -156,7 +156,7 @@ impl PlaceParts {
         &mut self,
         claims: &[(usize, [PlaceClaim; CLASSES])],
         divided: &[ClassDemand],
-    ) -> Vec<(usize, ClassCounts)> {
+    ) -> Vec<(usize, CountByClass)> {
         let demands = self.demands.iter_mut().zip(claims).zip(divided);
         let bounds = demands.map(|(((slot, demand), (_, claims)), parts)| {
             let bound = core::array::from_fn(|class| {
@@ -178,7 +178,7 @@ impl PlaceParts {
 const CLASSES: usize = Class::ALL.len();
 
 impl PlaceClaim {
-    /// What is asked for, with room for arrivals by chance.
+    /// The places that are asked for, with room for arrivals by chance.
     fn with_chance(self) -> f64 {
         self.wanted + CHANCE * self.wanted.sqrt()
     }
@@ -276,7 +276,7 @@ mod tests {
         ticks: &[NamespaceTick],
         places: u64,
         count: u32,
-    ) -> Vec<Vec<(usize, ClassCounts)>> {
+    ) -> Vec<Vec<(usize, CountByClass)>> {
         let (config, shares) = (QueueConfig::default(), NamespaceShares::default());
         let promised = PromisedParts { config: &config, shares: &shares };
         let in_use = |slot| {
@@ -290,7 +290,7 @@ mod tests {
         (0..count).map(tick).collect()
     }
 
-    fn of(bounds: &[(usize, ClassCounts)], slot: usize, class: usize) -> u64 {
+    fn of(bounds: &[(usize, CountByClass)], slot: usize, class: usize) -> u64 {
         bounds.iter().find(|(of, _)| *of == slot).map_or(u64::MAX, |(_, bounds)| bounds[class])
     }
 
@@ -315,7 +315,11 @@ mod tests {
         let fair = [tick(1, CLASS, 10, 90), tick(2, CLASS, 10, 10)];
         assert!(after(&mut parts, &fair, 8, 50).iter().all(Vec::is_empty), "each has its half");
         let mut parts = PlaceParts::default();
-        assert!(after(&mut parts, &[tick(1, CLASS, 19, 180), tick(2, CLASS, 1, 29)], 8, 20).iter().any(|one| !one.is_empty()));
+        assert!(
+            after(&mut parts, &[tick(1, CLASS, 19, 180), tick(2, CLASS, 1, 29)], 8, 20)
+                .iter()
+                .any(|one| !one.is_empty())
+        );
         let later = after(&mut parts, &fair, 8, 900);
         assert!(!later[500].is_empty() && later[899].is_empty());
     }
@@ -345,13 +349,8 @@ mod tests {
     #[test]
     fn a_higher_class_leaves_a_lower_one_its_part() {
         let plus = Class::CriticalPlus as usize;
-        let ticks = [
-            NamespaceTick {
-                served: [0, 0, 1, 19],
-                unplaced: [0, 0, 2, 11],
-                ..tick(1, plus, 19, 0)
-            },
-        ];
+        let ticks =
+            [NamespaceTick { served: [0, 0, 1, 19], unplaced: [0, 0, 2, 11], ..tick(1, plus, 19, 0) }];
         let bounds = after(&mut PlaceParts::default(), &ticks, 8, 50).pop().unwrap();
         // 16 to 8 of 8 places: critical asks for 1.2 and has room for 2.67.
         assert_eq!(of(&bounds, 1, CLASS), u64::MAX);

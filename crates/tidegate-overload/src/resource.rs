@@ -12,7 +12,7 @@ use crate::adaptive_limit::AdaptiveLimitConfig;
 use crate::backoff::{Backoff, scattered};
 use crate::concurrency::{AdaptiveBound, Concurrency};
 use crate::cursor::{Cursor, RequestLevel};
-use crate::cursor_control::{CursorControl, TICK, TickMeasures};
+use crate::cursor_control::{CursorControl, TickMeasures};
 use crate::cursor_positions::PromisedParts;
 use crate::fair_queue::QueueConfig;
 use crate::fleet_share::FleetShare;
@@ -37,6 +37,7 @@ use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
 use crate::signal_set::SignalSet;
 use crate::slow_answers::SlowAnswers;
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering, lock};
+use crate::tick::TICK;
 use crate::unsettled_places::UnsettledPlaces;
 use crate::waiting_room::RoomUse;
 

@@ -92,8 +92,8 @@ impl ClaimSettings {
         })
     }
 
-    /// Why an attribute is not the tenant of each request of a namespace, and the settings that make
-    /// it one; `None` if it is at every door.
+    /// Why an attribute is not the tenant of each request of a namespace, and the settings that
+    /// make it one; `None` if it is at every door.
     pub(crate) fn why_no_tenant(&self, namespace: &str, attribute: &str) -> Option<String> {
         let mut why = Vec::new();
         match &self.of_namespace(namespace).tenant {

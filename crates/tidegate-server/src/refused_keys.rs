@@ -7,8 +7,8 @@
 //! [`SLOT_KEYS_MAX`] times is always counted, whatever else is sent. No decision reads
 //! these counts.
 //!
-//! Tenants have sketches of their own: the keys of a tenant are many, and those that are not counted
-//! would be missing in a sum over keys.
+//! Tenants have sketches of their own: the keys of a tenant are many, and those that are not
+//! counted would be missing in a sum over keys.
 
 mod sketch;
 mod tenant_rows;
@@ -27,7 +27,6 @@ use crate::claims::ClaimSettings;
 use crate::parameters::AttributePair;
 
 use self::sketch::{KeyTenant, RefusalSum, RefusedName, SLOT_KEYS_MAX, SketchRing, WindowSum};
-use self::tenant_rows::TenantRow;
 
 /// The longest window that can be asked for.
 pub(crate) const WINDOW_MAX: Duration = Duration::from_hours(1);
@@ -222,6 +221,18 @@ struct NamespaceSketch {
 struct SketchShard {
     fine: SketchRing,
     coarse: SketchRing,
+}
+
+/// The refusals of one tenant, or of requests without a tenant.
+#[derive(Debug)]
+struct TenantRow {
+    namespace: Box<str>,
+    tenant: Option<Box<str>>,
+    /// Its selected keys that are counted.
+    keys: Vec<RefusalSum>,
+    least: u64,
+    most: u64,
+    last_seen: Timestamp,
 }
 
 impl RefusedKeys {

@@ -32,8 +32,8 @@ pub struct ExplanationBody {
     /// has the numbers of the limits. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_plan: Option<String>,
-    /// The decision now: `admit`, `wait` if only a place of the resource lacks, for which the request
-    /// would wait, or `refuse`.
+    /// The decision now: `admit`, `wait` if only a place of the resource lacks, for which the
+    /// request would wait, or `refuse`.
     pub would: Would,
     /// When this was so, RFC 3339.
     pub at: String,
@@ -84,8 +84,8 @@ pub struct LoadExplanation {
     /// Whether the cursor admits the request. Its queue and its places decide after that.
     pub would: Would,
     /// How long the request would wait for a place at most, in milliseconds, as `wait_ms` says or,
-    /// but with `door: check`, `queue.wait` of the resource; absent if it finds one now, or would be
-    /// refused rather than wait.
+    /// but with `door: check`, `queue.wait` of the resource; absent if it finds one now, or would
+    /// be refused rather than wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_max_ms: Option<u64>,
     /// How long it would wait by the rate at which places come free; absent before that is known.

@@ -75,8 +75,8 @@ pub(crate) struct Explain {
     /// The tenant of the request [default: by the attribute that the policy names for the door]
     #[arg(long, value_name = "TENANT", conflicts_with = "config")]
     pub(crate) tenant: Option<String>,
-    /// The door at which it comes, whose rules say its tenant [default: `check`, and `proxy` if that
-    /// finds no tenant]
+    /// The door at which it comes, whose rules say its tenant [default: `check`, and `proxy` if
+    /// that finds no tenant]
     #[arg(long, value_enum, value_name = "DOOR", conflicts_with = "config")]
     pub(crate) door: Option<Door>,
     /// How long a check like it would wait for a place [default: `queue.wait` of the resource, as a

@@ -422,12 +422,7 @@ impl Engine {
 
 /// Whether a request waits for a place of its resource where none is free.
 #[inline]
-fn place_wait(
-    resource: ResourceId,
-    request: &Request<'_>,
-    waited: Waited<'_>,
-    now: Timestamp,
-) -> PlaceWait {
+fn place_wait(resource: ResourceId, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> PlaceWait {
     if waited.next_of == Some(Obstacle::Place(resource)) {
         PlaceWait::Called
     } else if request.may_wait_until.is_some_and(|until| until > now) {

@@ -353,14 +353,15 @@ fn permits_that_expire_are_charged_for_their_places() {
                 let until = world.now().saturating_add(Duration::from_secs(5));
                 match world.begin(&request.may_wait_until(until)) {
                     Stage::Waits(pending) => waiting.push(pending),
-                    Stage::Admitted(permit) => _ = keep(&world, permit),
+                    Stage::Admitted(permit) => at_work.push((world.now(), keep(&world, permit))),
                     // The queue is long enough.
                     Stage::Refused(_) => break,
                 }
             }
         }
         let now = world.now();
-        let (over, left) = at_work.into_iter().partition(|(admitted, _)| now.saturating_since(*admitted) >= 40 * MS);
+        let (over, left) =
+            at_work.into_iter().partition(|(admitted, _)| now.saturating_since(*admitted) >= 40 * MS);
         at_work = left;
         for (_, id) in over {
             settle(&world, id, Outcome::Succeeded);

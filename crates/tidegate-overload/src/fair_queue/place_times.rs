@@ -68,8 +68,8 @@ impl RecentTime {
 /// The charges of a request whose work has ended, in microseconds of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlaceCharge {
-    /// That of its tenant and that of its class: the average of each, so that one request that takes
-    /// long by chance is not held against them.
+    /// That of its tenant and that of its class: the average of each, so that one request that
+    /// takes long by chance is not held against them.
     pub(super) tenant: Cost,
     pub(super) class: Cost,
     /// That of its namespace: the time itself, which no change of names hides.
@@ -218,7 +218,8 @@ mod tests {
         for round in 0..40 {
             for tenant in 0..300_u64 {
                 let held = if tenant == 7 { 500 * MS } else { 10 * MS };
-                let charge = times.learn(1, Some(tenant.wrapping_mul(0x9e37_79b9_7f4a_7c15)), CLASS, held, NOW);
+                let charge =
+                    times.learn(1, Some(tenant.wrapping_mul(0x9e37_79b9_7f4a_7c15)), CLASS, held, NOW);
                 if tenant == 7 && round >= 20 {
                     charged += units(charge.tenant);
                 }
@@ -231,9 +232,8 @@ mod tests {
     fn a_class_whose_work_takes_long_is_charged_for_it_whatever_its_tenants_are_called() {
         let mut times = PlaceTimes::default();
         times.set_typical(ServiceTimes::typical_of_all(10 * MS));
-        let charges: Vec<_> = (0..100)
-            .map(|tenant| units(times.learn(1, Some(tenant), CLASS, 30 * MS, NOW).class))
-            .collect();
+        let charges: Vec<_> =
+            (0..100).map(|tenant| units(times.learn(1, Some(tenant), CLASS, 30 * MS, NOW).class)).collect();
         assert_eq!((charges[0], charges[99]), (10_000, 30_000));
         let other = times.learn(1, Some(7), Class::Sheddable, 10 * MS, NOW);
         assert_eq!(units(other.class), 10_000);

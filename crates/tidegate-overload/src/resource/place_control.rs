@@ -113,12 +113,7 @@ impl Resource {
 
     /// Bounds the namespaces and classes to their parts of the places while one that does not wait
     /// lacks its part.
-    pub(super) fn bound_parts(
-        &self,
-        control: &mut ResourceControl,
-        ticks: &[NamespaceTick],
-        now: Timestamp,
-    ) {
+    pub(super) fn bound_parts(&self, control: &mut ResourceControl, ticks: &[NamespaceTick], now: Timestamp) {
         let config = control.config.queue.unwrap_or_default();
         let parts = PromisedParts { config: &config, shares: &control.shares };
         let typical = control.service_times.typical();

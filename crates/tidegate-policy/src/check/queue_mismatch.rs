@@ -27,8 +27,8 @@ pub(super) fn waits(resource: &ResourcePolicy, queue: &QueuePolicy, routes: &[Ro
     [longest.unwrap_or_default(); Class::ALL.len()]
 }
 
-/// `queue` is what the checks made of `raw`, which has no problem and stands at `path`; its requests
-/// wait for `waits`.
+/// `queue` is what the checks made of `raw`, which has no problem and stands at `path`; its
+/// requests wait for `waits`.
 pub(super) fn warn(raw: &QueueForm, queue: &QueuePolicy, waits: Waits, path: &Path, report: &mut Report<'_>) {
     if waits.iter().all(Duration::is_zero) {
         report.warn(path, "no class may wait, so the queue is never used", "write `wait: 500ms`");

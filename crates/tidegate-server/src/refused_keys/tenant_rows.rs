@@ -17,7 +17,7 @@ use tidegate_wire::retry_after::millis_up;
 use super::sketch::RefusalSum;
 use super::{
     KeySelection, NamespaceSketch, NamespaceSketches, RefusedKeys, RefusedName, TENANT, TenantName,
-    pairs_text, rate_per_s,
+    TenantRow, pairs_text, rate_per_s,
 };
 
 /// The tenants that were refused.
@@ -29,18 +29,6 @@ pub(super) struct TenantRows {
     pub(super) refusals: u64,
     /// A tenant without a row was refused at most so often.
     pub(super) uncounted_max: u64,
-}
-
-/// The refusals of one tenant, or of requests without a tenant.
-#[derive(Debug)]
-pub(super) struct TenantRow {
-    namespace: Box<str>,
-    tenant: Option<Box<str>>,
-    /// Its selected keys that are counted.
-    keys: Vec<RefusalSum>,
-    least: u64,
-    most: u64,
-    last_seen: Timestamp,
 }
 
 impl RefusedKeys {

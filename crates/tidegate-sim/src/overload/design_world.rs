@@ -526,8 +526,8 @@ impl ServiceState {
     }
 
     /// Notes whether a worker is idle while requests wait. A limit that follows measurements may
-    /// leave workers idle, and so may the reserve of the highest class and the part of a client that
-    /// does not wait.
+    /// leave workers idle, and so may the reserve of the highest class and the part of a client
+    /// that does not wait.
     fn note_idle(&mut self, service: &ServiceSpec, now: u64) {
         let places = service.places.unwrap_or(service.workers);
         let usable = service.workers.min(places - places * RESERVE / 100);
