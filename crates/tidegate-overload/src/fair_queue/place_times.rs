@@ -13,8 +13,8 @@ use crate::namespaces::{NAMESPACES_MAX, NamespaceKey};
 use crate::service_times::ServiceTimes;
 
 /// The tenants of a namespace whose averages are kept. Of two tenants of one place in the table the
-/// one with more requests keeps it: each request of the other takes one of its times away.
-const TENANTS: usize = 256;
+/// one whose work takes more time in all keeps it: each time of the other takes as much away.
+const TENANTS: usize = 64;
 /// The last so many times of a tenant count in its average.
 const TIMES: f64 = 64.0;
 /// The times after which an average is more than chance.
@@ -126,8 +126,7 @@ impl PlaceTimes {
         let of_class = &mut self.by_class[class as usize];
         *of_class = Some(RecentTime::with(*of_class, micros as f64));
         let class = self.average_charge(self.by_class[class as usize]);
-        // A tenant whose average is not kept is charged the time itself.
-        let tenant = known.map_or(actual, |known| self.average_charge(Some(known.time)));
+        let tenant = self.average_charge(known.map(|known| known.time));
         PlaceCharge { tenant, class, namespace: actual }
     }
 
@@ -149,9 +148,9 @@ impl NamespaceTimes {
     /// Adds a time of a tenant; its average, unless another tenant has its place in the table.
     fn learn(&mut self, tenant: Option<u64>, micros: f64) -> Option<TenantTime> {
         let place = &mut self.tenants[place_of(tenant)];
-        let other = place.as_mut().filter(|known| known.tenant != tenant && known.time.count >= 1.0);
+        let other = place.as_mut().filter(|known| known.tenant != tenant && known.time.count > 0.0);
         if let Some(other) = other {
-            other.time.count -= 1.0;
+            other.time.count -= micros / other.time.micros.max(1.0);
             return None;
         }
         let before = place.filter(|known| known.tenant == tenant).map(|known| known.time);
