@@ -20,11 +20,11 @@
 //! let mut first = RequestRecord::new(resource, level);
 //! overload.offer(&mut first, now);
 //! assert!(overload.shed(&first).is_none());
-//! let place = overload.take_place(&mut first, PlaceWait::Not, now).expect("one place is free");
+//! let place = overload.take_place(&mut first, WaitsForPlace::No, now).expect("one place is free");
 //! overload.end(first, OfferOutcome::Admitted);
 //! let mut second = RequestRecord::new(resource, level);
 //! overload.offer(&mut second, now);
-//! assert!(overload.take_place(&mut second, PlaceWait::Not, now).is_err());
+//! assert!(overload.take_place(&mut second, WaitsForPlace::No, now).is_err());
 //! overload.end(second, OfferOutcome::NoPlace);
 //! overload.give_back(place);
 //! # Ok::<(), tidegate_overload::OverloadError>(())
@@ -118,7 +118,7 @@ pub use load_level::LoadLevel;
 pub use marginal_rank::MarginalRank;
 pub use namespaces::{NAMESPACES_MAX, NamespaceShares};
 pub use outcome::{ClassStats, OfferOutcome};
-pub use overload::{Overload, PlaceRefusal, PlaceWait, Signal};
+pub use overload::{Overload, PlaceRefusal, Signal, WaitsForPlace};
 pub use place_bounds::PlaceBounds;
 pub use queue_observation::QueueObservation;
 pub use request_record::RequestRecord;

@@ -66,11 +66,11 @@ impl Signal {
 
 /// Whether a request waits for a place where none is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PlaceWait {
+pub enum WaitsForPlace {
     /// It does not: it is refused at once.
-    Not,
+    No,
     /// It does.
-    Waits,
+    IfTaken,
     /// It has waited, and is the next of its line.
     Called,
 }
@@ -297,14 +297,14 @@ impl Overload {
     pub fn take_place(
         &self,
         record: &mut RequestRecord,
-        wait: PlaceWait,
+        wait: WaitsForPlace,
         now: Timestamp,
     ) -> Result<InFlightPermit, Shed> {
         let (id, level) = (record.resource(), record.level());
         let resource = self.resource(id);
-        let Some(permit) = resource.acquire(id, level, wait == PlaceWait::Called) else {
+        let Some(permit) = resource.acquire(id, level, wait == WaitsForPlace::Called) else {
             resource.count_shed(level);
-            if wait == PlaceWait::Not {
+            if wait == WaitsForPlace::No {
                 resource.count_unplaced(level);
             }
             return Err(resource.no_place(level));

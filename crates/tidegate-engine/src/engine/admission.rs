@@ -17,7 +17,7 @@ use tidegate_core::gate::LocatedRequest;
 use tidegate_core::shares::Owner;
 use tidegate_core::{Gate, Refusal, Timestamp};
 use tidegate_overload::{
-    Obstacle, OfferOutcome, Overload, PlaceRefusal, PlaceWait, RequestRecord, ResourceId,
+    Obstacle, OfferOutcome, Overload, PlaceRefusal, RequestRecord, ResourceId, WaitsForPlace,
 };
 
 use super::Engine;
@@ -242,7 +242,7 @@ impl Engine {
         let (resource, level) = (record.resource(), record.level());
         let is_claimed = is_claimed(plane, resource, request, waited);
         let why = if is_claimed { PlaceRefusal::Claimed } else { PlaceRefusal::NoPlace };
-        if place_wait(resource, request, waited, now) == PlaceWait::Not {
+        if waits_for_place(resource, request, waited, now) == WaitsForPlace::No {
             plane.overload.count_unplaced(resource, level);
         }
         let shed = plane.overload.refuse(resource, level, why);
@@ -313,12 +313,12 @@ impl Engine {
             overload.pace(record, now)
         } else if is_claimed(plane, record.resource(), request, waited) {
             let (resource, level) = (record.resource(), record.level());
-            if place_wait(resource, request, waited, now) == PlaceWait::Not {
+            if waits_for_place(resource, request, waited, now) == WaitsForPlace::No {
                 overload.count_unplaced(resource, level);
             }
             Some(overload.refuse(resource, level, PlaceRefusal::Claimed))
         } else {
-            match overload.take_place(record, place_wait(record.resource(), request, waited, now), now) {
+            match overload.take_place(record, waits_for_place(record.resource(), request, waited, now), now) {
                 Ok(permit) => {
                     holds.place = Some(Place::new(plane, permit));
                     None
@@ -422,13 +422,18 @@ impl Engine {
 
 /// Whether a request waits for a place of its resource where none is free.
 #[inline]
-fn place_wait(resource: ResourceId, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> PlaceWait {
+fn waits_for_place(
+    resource: ResourceId,
+    request: &Request<'_>,
+    waited: Waited<'_>,
+    now: Timestamp,
+) -> WaitsForPlace {
     if waited.next_of == Some(Obstacle::Place(resource)) {
-        PlaceWait::Called
+        WaitsForPlace::Called
     } else if request.may_wait_until.is_some_and(|until| until > now) {
-        PlaceWait::Waits
+        WaitsForPlace::IfTaken
     } else {
-        PlaceWait::Not
+        WaitsForPlace::No
     }
 }
 

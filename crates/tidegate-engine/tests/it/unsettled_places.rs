@@ -388,3 +388,39 @@ fn permits_that_expire_are_charged_for_their_places() {
     // Half of 20 places serve 225 in 900 ms.
     assert!(served >= 170, "{served} of 225");
 }
+
+/// Work of 40 ms at 20 places, 500 a second. One namespace asks 4 000 times a second, the other
+/// 1 000 times, and neither waits.
+#[test]
+fn a_flood_that_does_not_wait_leaves_another_namespace_its_part_with_a_queue_and_without() {
+    for (world, name) in worlds().into_iter().zip(["a queue", "no queue"]) {
+        let mut at_work: Vec<(Timestamp, Permit)> = Vec::new();
+        let mut served = [0; 2];
+        for step in 0..2_000 {
+            let now = world.now();
+            let (over, left) =
+                at_work.into_iter().partition(|(since, _)| now.saturating_since(*since) >= 40 * MS);
+            at_work = left;
+            for (_, permit) in over {
+                assert!(world.engine.settle(permit, Outcome::Succeeded, now).batches.is_empty());
+            }
+            for (number, namespace, asks) in [(0, "batch", 20), (1, "checkout", 5)] {
+                for _ in 0..asks {
+                    match world.begin(&request(namespace, Class::Critical)) {
+                        Stage::Admitted(permit) => {
+                            at_work.push((now, permit));
+                            served[number] += usize::from(step >= 1_000);
+                        }
+                        Stage::Refused(_) => {}
+                        Stage::Waits(_) => panic!("it does not wait"),
+                    }
+                }
+            }
+            world.advance(5 * MS);
+            let _ = world.engine.tick(now);
+        }
+        // In 5 s each has half of 2 500.
+        println!("{name}: {served:?}");
+        assert!(served[1] >= 1_000 && served.iter().sum::<usize>() >= 2_000, "{name}: {served:?}");
+    }
+}

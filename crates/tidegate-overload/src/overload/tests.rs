@@ -62,7 +62,7 @@ fn take_place(
     level: RequestLevel,
     now: Timestamp,
 ) -> Result<InFlightPermit, Shed> {
-    overload.take_place(&mut RequestRecord::new(resource, level), PlaceWait::Not, now)
+    overload.take_place(&mut RequestRecord::new(resource, level), WaitsForPlace::No, now)
 }
 
 /// Offers one unit for each of `tenants` tenants in every class; how many of each class were
@@ -555,7 +555,7 @@ fn a_request_that_is_denied_after_it_got_a_place_was_not_served() {
     let overload = overload(100);
     let serve = |outcome, now| {
         let mut record = offered(&overload, level_of(Class::Sheddable), now);
-        overload.give_back(overload.take_place(&mut record, PlaceWait::Not, now).unwrap());
+        overload.give_back(overload.take_place(&mut record, WaitsForPlace::No, now).unwrap());
         overload.end(record, outcome);
     };
     for _ in 0..20 {
@@ -569,11 +569,11 @@ fn a_request_that_is_denied_after_it_got_a_place_was_not_served() {
     assert_eq!((stats.served, stats.demand, stats.undecided()), (20, 20, 0));
     // An attempt that ends in waiting is not served; the next attempt of the request is.
     let mut record = offered(&overload, level_of(Class::Sheddable), START);
-    overload.give_back(overload.take_place(&mut record, PlaceWait::Not, START).unwrap());
+    overload.give_back(overload.take_place(&mut record, WaitsForPlace::No, START).unwrap());
     overload.unserve(&mut record);
     overload.unserve(&mut record);
     assert_eq!(overload.stats(ONLY, START).served, 20);
-    let place = overload.take_place(&mut record, PlaceWait::Not, START).unwrap();
+    let place = overload.take_place(&mut record, WaitsForPlace::No, START).unwrap();
     assert_eq!(overload.stats(ONLY, START).served, 21);
     // A tick has taken it into account: nothing of a later one is taken back.
     overload.tick(tick_at(1));
@@ -587,7 +587,7 @@ fn a_request_that_is_denied_after_it_got_a_place_was_not_served() {
 fn a_request_that_is_denied_after_it_was_paced_takes_nothing_of_the_pace() {
     let overload = overload(5);
     let mut record = RequestRecord::new(ONLY, level_of(Class::Critical));
-    let place = overload.take_place(&mut record, PlaceWait::Not, START).unwrap();
+    let place = overload.take_place(&mut record, WaitsForPlace::No, START).unwrap();
     let now = tick_at(1);
     let sample = LatencySample::Succeeded { first_byte: None, end: Duration::from_secs(1) };
     overload.sample(&place, sample, START, now);
