@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use tidegate_core::{Class, Timestamp};
-//! use tidegate_overload::{OfferOutcome, Overload, RequestRecord, ResourceConfig};
+//! use tidegate_overload::{OfferOutcome, Overload, RequestRecord, ResourceConfig, WaitsForPlace};
 //!
 //! let now = Timestamp::from_secs(1_800_000_000);
 //! let overload = Overload::new(ResourceConfig::new(1), 7)?;
