@@ -419,8 +419,9 @@ fn a_flood_that_does_not_wait_leaves_another_namespace_its_part_with_a_queue_and
             world.advance(5 * MS);
             let _ = world.engine.tick(now);
         }
-        // In 5 s each has half of 2 500.
-        println!("{name}: {served:?}");
-        assert!(served[1] >= 1_000 && served.iter().sum::<usize>() >= 2_000, "{name}: {served:?}");
+        // In 5 s each has half of 2 500; without a queue, of what a cursor that swings lets in.
+        let all: usize = served.iter().sum();
+        let least = if name == "a queue" { 2_000 } else { 1_000 };
+        assert!(3 * served[1] >= all && all >= least, "{name}: {served:?}");
     }
 }
