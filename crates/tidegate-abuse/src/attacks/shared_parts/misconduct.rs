@@ -37,6 +37,9 @@ const PLAIN: MisconductCase = MisconductCase {
 /// that all share.
 const QUICK_PER_SECOND: u32 = 4_000;
 
+/// The requests a second of callers that do not wait: five times what the service can do.
+const IMPATIENT_PER_SECOND: u32 = 1_000;
+
 /// Names of tenants, in a queue that has room and in one that they can fill.
 const TENANTS: &[MisconductCase] = &[
     MisconductCase {
@@ -60,12 +63,24 @@ const TENANTS: &[MisconductCase] = &[
 const IMPATIENCE: &[MisconductCase] = &[
     MisconductCase {
         name: "100 callers of one tenant that do not wait",
-        group: CallerGroup { callers: 100, tenants: TenantNames::Some(1), wait_ms: 0, ..LOUD },
+        group: CallerGroup {
+            callers: 100,
+            per_second: IMPATIENT_PER_SECOND,
+            tenants: TenantNames::Some(1),
+            wait_ms: 0,
+            ..LOUD
+        },
         ..PLAIN
     },
     MisconductCase {
         name: "100 callers of the highest class that do not wait",
-        group: CallerGroup { callers: 100, class: "critical_plus", wait_ms: 0, ..LOUD },
+        group: CallerGroup {
+            callers: 100,
+            per_second: IMPATIENT_PER_SECOND,
+            class: "critical_plus",
+            wait_ms: 0,
+            ..LOUD
+        },
         ..PLAIN
     },
     MisconductCase {
@@ -76,7 +91,13 @@ const IMPATIENCE: &[MisconductCase] = &[
     },
     MisconductCase {
         name: "100 callers that do not wait beside some that do",
-        group: CallerGroup { callers: 100, tenants: TenantNames::Some(1), wait_ms: 0, ..LOUD },
+        group: CallerGroup {
+            callers: 100,
+            per_second: IMPATIENT_PER_SECOND,
+            tenants: TenantNames::Some(1),
+            wait_ms: 0,
+            ..LOUD
+        },
         quiet_wait_ms: Some(QUIET.wait_ms),
         ..PLAIN
     },
