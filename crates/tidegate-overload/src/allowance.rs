@@ -24,8 +24,9 @@ use std::collections::BTreeMap;
 use tidegate_core::Class;
 
 use crate::cursor_positions::{LastLevel, PromisedParts, UNQUEUED_KEPT};
+use crate::fair_demand::ClassDemand;
 use crate::namespace_cursor::NamespaceCursor;
-use crate::namespace_demand::{ClassDemand, NamespaceDemand};
+use crate::namespace_demand::NamespaceDemand;
 use crate::namespace_slots::NamespaceTick;
 use crate::namespaces::NamespaceKey;
 use crate::queue_observation::QueueObservation;
@@ -205,7 +206,7 @@ impl Allowance {
         for (slot, namespace) in &mut self.namespaces {
             namespace.learn(tick_of(*slot));
         }
-        let held = self.namespaces.values().map(NamespaceDemand::held);
+        let held = self.namespaces.values().map(|one| one.held().all());
         let (ended, held_us) = held.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let mean_us = if ended > 0.0 { held_us / ended } else { 0.0 };
         let (mut offered, mut served) = (0.0, 0.0);

@@ -5,9 +5,9 @@ use tidegate_core::Class;
 
 use crate::capacity_parts::{divide_by_weight, divide_capacity};
 use crate::cursor::{COHORTS, LEVELS};
+use crate::fair_demand::ClassDemand;
 use crate::fair_queue::QueueConfig;
 use crate::namespace_cursor::NamespaceCursor;
-use crate::namespace_demand::ClassDemand;
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 
 /// The way in which a capacity is divided.

@@ -14,6 +14,9 @@ use crate::cursor::{COHORTS, LEVELS};
 /// have any. Tenants spread over the levels by chance: of a hundred, some level has five.
 const MEDIANS_MAX: f32 = 8.0;
 
+/// The demand of each class.
+pub(crate) type ClassDemand = [f64; Class::ALL.len()];
+
 /// The demand of each level, smoothed, and how much of it counts.
 #[derive(Debug)]
 pub(crate) struct FairDemand {
@@ -31,7 +34,7 @@ impl FairDemand {
 
     /// Takes in the cost that one tick offered at each level, with the weight `gain`. Returns the
     /// part of it that counts, by class.
-    pub(crate) fn learn(&mut self, offered: &[u64; LEVELS], gain: f32) -> [f64; Class::ALL.len()] {
+    pub(crate) fn learn(&mut self, offered: &[u64; LEVELS], gain: f32) -> ClassDemand {
         for (smoothed, cost) in self.smoothed.iter_mut().zip(offered) {
             *smoothed += (*cost as f32 - *smoothed) * gain;
         }

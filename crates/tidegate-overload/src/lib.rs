@@ -62,6 +62,12 @@ mod fair_queue;
 mod fault;
 mod fleet_share;
 mod hash;
+mod held_parts;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "sums of microseconds are far below 2^53, and an average is a rough number"
+)]
+mod held_times;
 mod in_flight;
 mod instances;
 mod latency;

@@ -6,7 +6,8 @@
 use tidegate_core::Class;
 
 use crate::cursor::{COHORTS, LEVELS};
-use crate::fair_demand::FairDemand;
+use crate::fair_demand::{ClassDemand, FairDemand};
+use crate::held_times::HeldTimes;
 use crate::marginal_rank::MARGINAL_PART;
 use crate::namespace_cursor::NamespaceCursor;
 use crate::namespace_slots::NamespaceTick;
@@ -22,8 +23,6 @@ const NEAR_LEVELS: u16 = 64;
 const FAR_TICKS: u32 = 5;
 /// By so many levels a tick.
 const STEP_LEVELS: u16 = 3;
-/// The part that a tick leaves of the times that places were kept for: a time constant of 3 s.
-const HELD_KEPT: f64 = 0.97;
 /// The requests that must have ended lately for their time to count.
 const HELD_SAMPLES: f64 = 5.0;
 /// A request counts at most as much as so many of all.
@@ -33,9 +32,6 @@ const FORGET_TICKS: u32 = 100;
 
 /// Requests of a class wait if none of them found no place and left in so many ticks.
 const QUEUED_TICKS: u32 = 10;
-
-/// The demand of each class.
-pub(crate) type ClassDemand = [f64; Class::ALL.len()];
 
 /// The demand of one namespace.
 #[derive(Debug)]
@@ -53,10 +49,8 @@ pub(crate) struct NamespaceDemand {
     silent: u32,
     /// The ticks since requests of each class found no place and did not wait for one.
     queued: [u32; Class::ALL.len()],
-    /// The requests whose work has ended, and the microseconds for which they kept their places,
-    /// fading.
-    ended: ClassDemand,
-    held_us: ClassDemand,
+    /// For how long its requests kept their places.
+    held: HeldTimes,
     /// The time for which a request of each class keeps a place, relative to that of all.
     weights: ClassDemand,
 }
@@ -72,8 +66,7 @@ impl NamespaceDemand {
             far: [0; Class::ALL.len()],
             silent: 0,
             queued: [QUEUED_TICKS; Class::ALL.len()],
-            ended: [0.0; Class::ALL.len()],
-            held_us: [0.0; Class::ALL.len()],
+            held: HeldTimes::default(),
             weights: [1.0; Class::ALL.len()],
         }
     }
@@ -82,12 +75,13 @@ impl NamespaceDemand {
     pub(crate) fn learn(&mut self, tick: Option<&NamespaceTick>) {
         let offered = tick.and_then(|tick| tick.offered.as_deref());
         self.silent = if tick.is_some() { 0 } else { self.silent.saturating_add(1) };
-        for class in 0..Class::ALL.len() {
-            let (ended, held_us) = tick.map_or((0, 0), |tick| (tick.ended[class], tick.held_us[class]));
-            self.ended[class] = self.ended[class] * HELD_KEPT + ended as f64;
-            self.held_us[class] = self.held_us[class] * HELD_KEPT + held_us as f64;
+        self.held.fade();
+        if let Some(tick) = tick {
+            self.held.add(tick);
+        }
+        for (class, queued) in self.queued.iter_mut().enumerate() {
             let is_unplaced = tick.is_some_and(|tick| tick.unplaced[class] > 0);
-            self.queued[class] = if is_unplaced { 0 } else { self.queued[class].saturating_add(1) };
+            *queued = if is_unplaced { 0 } else { queued.saturating_add(1) };
         }
         let newest = self.fair.learn(offered.unwrap_or(&[0; LEVELS]), DEMAND_GAIN);
         self.unknown *= 1.0 - f64::from(DEMAND_GAIN);
@@ -95,21 +89,18 @@ impl NamespaceDemand {
         self.recent[0] = newest;
     }
 
-    /// The requests that have ended lately, and for how long they kept their places together.
-    pub(crate) fn held(&self) -> (f64, f64) {
-        (self.ended.iter().sum(), self.held_us.iter().sum())
+    /// For how long its requests kept their places.
+    pub(crate) const fn held(&self) -> &HeldTimes {
+        &self.held
     }
 
     /// Sets the time for which a request of all namespaces keeps a place on average, in
     /// microseconds; 0: it is not known. A class of which few requests have ended lately has the
     /// time of all its namespace's.
     pub(crate) fn weigh(&mut self, mean_us: f64) {
-        let all = self.held();
         self.weights = core::array::from_fn(|class| {
-            let known = [(self.ended[class], self.held_us[class]), all];
-            let known = known.into_iter().find(|(ended, _)| *ended >= HELD_SAMPLES && mean_us > 0.0);
-            let weight = known.map_or(1.0, |(ended, held_us)| held_us / ended / mean_us);
-            weight.clamp(1.0 / WEIGHT_MAX, WEIGHT_MAX)
+            let own = self.held.average_us(class, HELD_SAMPLES).filter(|_| mean_us > 0.0);
+            own.map_or(1.0, |own| own / mean_us).clamp(1.0 / WEIGHT_MAX, WEIGHT_MAX)
         });
     }
 

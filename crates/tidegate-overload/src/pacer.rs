@@ -19,6 +19,7 @@ use tidegate_core::Timestamp;
 
 use crate::capacity_parts::divide_by_weight;
 use crate::fault::Fault;
+use crate::held_parts::{HeldParts, PartClaim};
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tick::TICK;
@@ -36,12 +37,8 @@ const WHOLE: u64 = 1 << 16;
 const GAIN: f64 = 1.0 / 11.0;
 /// Of what a namespace asks for that is within its part so much more is kept free, for chance.
 const CHANCE: f64 = 1.1;
-/// A namespace that has less than this part of what is right lacks it, if it was refused.
-const LACKING: f64 = 0.9;
 /// Less than this a tick is no demand any more.
 const FORGOTTEN: f64 = 1e-3;
-/// For so long the parts hold after one lacked its own.
-const HELD: Duration = Duration::from_mins(1);
 
 /// The pace of one resource.
 #[derive(Debug)]
@@ -87,8 +84,7 @@ pub(crate) enum PaceVerdict {
 #[derive(Debug, Default)]
 pub(crate) struct PaceDemands {
     by_slot: BTreeMap<usize, PaceDemand>,
-    /// Until when the parts hold.
-    until: Option<Timestamp>,
+    held: HeldParts,
 }
 
 #[derive(Debug)]
@@ -169,7 +165,7 @@ impl NamespacePace {
     }
 
     /// Its own pace; `None`: it is not bounded.
-    fn pace(&self, of_all: &Pace) -> Option<Pace> {
+    fn spacing(&self, of_all: &RequestSpacing) -> Option<RequestSpacing> {
         let part = self.part.load(Ordering::Relaxed);
         (part > 0).then(|| {
             let whole = u128::from(of_all.interval) * u128::from(WHOLE) / u128::from(part);
@@ -199,10 +195,9 @@ impl PaceDemands {
         now: Timestamp,
     ) -> u64 {
         for (slot, namespace) in active {
-            let new = || PaceDemand { namespace, recent: RecentService::new(), admitted: 0.0, refused: 0.0 };
-            let known = self.by_slot.entry(slot).or_insert_with(new);
+            let known = self.by_slot.entry(slot).or_insert_with(|| PaceDemand::new(namespace));
             if known.namespace != namespace {
-                *known = new();
+                *known = PaceDemand::new(namespace);
             }
         }
         let mut averages = Vec::new();
@@ -222,11 +217,17 @@ impl PaceDemands {
         averages.sort_unstable();
         let all = averages.len().checked_sub(1).map_or(0, |last| averages[last / 2]);
         self.bound(&of_slot, shares, (places, all), now);
-        self.by_slot
-            .retain(|_, one| one.recent.average_ns() > 0 || one.admitted.max(one.refused) > FORGOTTEN);
+        self.by_slot.retain(|slot, one| {
+            let asks = one.recent.average_ns() > 0 || one.admitted.max(one.refused) > FORGOTTEN;
+            if !asks {
+                of_slot(*slot).part.store(0, Ordering::Relaxed);
+            }
+            asks
+        });
         all
     }
 
+    /// Sets the parts of those that ask for more than theirs, while the parts hold.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_sign_loss,
@@ -239,31 +240,40 @@ impl PaceDemands {
         (places, all): (u64, u64),
         now: Timestamp,
     ) {
+        if !self.held.may_hold(self.by_slot.values().any(PaceDemand::is_refused)) {
+            return;
+        }
         let tick_ns = TICK.as_nanos() as f64 * places.max(1) as f64;
-        let demands = || self.by_slot.iter();
+        let claim = |(slot, one): (&usize, &PaceDemand)| {
+            let part_of = |requests: f64| requests * of_slot(*slot).service(all) as f64 / tick_ns;
+            PartClaim {
+                wanted: part_of(one.admitted + one.refused),
+                had: part_of(one.admitted),
+                is_refused: one.is_refused(),
+            }
+        };
         // Of the whole pace, what each asks for and has.
-        let part_of = |slot: &usize, requests: f64| requests * of_slot(*slot).service(all) as f64 / tick_ns;
-        let wanted: Vec<f64> =
-            demands().map(|(slot, one)| part_of(slot, one.admitted + one.refused)).collect();
-        let had: Vec<f64> = demands().map(|(slot, one)| part_of(slot, one.admitted)).collect();
-        let weights: Vec<f64> = demands().map(|(_, one)| f64::from(shares.weight(one.namespace))).collect();
-        let claims: Vec<f64> = wanted.iter().map(|wanted| wanted * CHANCE).collect();
-        let parts = divide_by_weight(&claims, &weights, 1.0);
-        let is_lacking = demands().enumerate().any(|(index, (_, one))| {
-            one.refused > FORGOTTEN && had[index] < LACKING * wanted[index].min(parts[index])
-        });
-        if is_lacking && had.iter().zip(&parts).any(|(had, part)| had > part) {
-            self.until = Some(now.saturating_add(HELD));
-        }
-        let holds = self.until.is_some_and(|until| now < until && until <= now.saturating_add(HELD));
-        if !holds {
-            self.until = None;
-        }
-        for (index, slot) in self.by_slot.keys().enumerate() {
-            let is_bounded = holds && wanted[index] > parts[index];
-            let part = if is_bounded { ((parts[index] * WHOLE as f64) as u64).max(1) } else { 0 };
+        let claims: Vec<PartClaim> = self.by_slot.iter().map(claim).collect();
+        let weight = |one: &PaceDemand| f64::from(shares.weight(one.namespace));
+        let weights: Vec<f64> = self.by_slot.values().map(weight).collect();
+        let asked: Vec<f64> = claims.iter().map(|claim| claim.wanted * CHANCE).collect();
+        let parts = divide_by_weight(&asked, &weights, 1.0);
+        let holds = self.held.tick(claims.iter().zip(&parts), now);
+        for (slot, (claim, part)) in self.by_slot.keys().zip(claims.iter().zip(&parts)) {
+            let is_bounded = holds && claim.wanted > *part;
+            let part = if is_bounded { ((part * WHOLE as f64) as u64).max(1) } else { 0 };
             of_slot(*slot).part.store(part, Ordering::Relaxed);
         }
+    }
+}
+
+impl PaceDemand {
+    fn new(namespace: NamespaceKey) -> Self {
+        Self { namespace, recent: RecentService::new(), admitted: 0.0, refused: 0.0 }
+    }
+
+    fn is_refused(&self) -> bool {
+        self.refused > FORGOTTEN
     }
 }
 
@@ -292,15 +302,17 @@ impl Pacer {
 
     /// Whether [`Pacer::admits`] would admit one more request.
     pub(crate) fn would_admit(&self, own: &NamespacePace, places: u64, now: Timestamp) -> bool {
-        let Some((pace, _)) = self.pace(own, places, now) else { return true };
-        let is_due = |pace: &Pace, due: &AtomicU64| pace.next_due(due.load(Ordering::Relaxed)).is_some();
-        is_due(&pace, &self.due_ns) && own.pace(&pace).is_none_or(|pace| is_due(&pace, &own.due_ns))
+        let Some((of_all, _)) = self.spacing(own, places, now) else { return true };
+        let is_due =
+            |of: &RequestSpacing, due: &AtomicU64| of.next_due(due.load(Ordering::Relaxed)).is_some();
+        is_due(&of_all, &self.due_ns)
+            && own.spacing(&of_all).is_none_or(|spacing| is_due(&spacing, &own.due_ns))
     }
 
     /// The pace of a request with so many places, at least 1, and the time that it counts for;
     /// `None` where it is not known.
     #[inline]
-    fn pace(&self, own: &NamespacePace, places: u64, now: Timestamp) -> Option<(Pace, u64)> {
+    fn spacing(&self, own: &NamespacePace, places: u64, now: Timestamp) -> Option<(RequestSpacing, u64)> {
         let all = self.service_ns.load(Ordering::Relaxed);
         if all == 0 || Fault::PaceUnbounded.is_planted() {
             return None;
@@ -308,15 +320,15 @@ impl Pacer {
         let service = own.service(all);
         let interval = interval(service, places);
         // As many at once as there are places take one time of service.
-        Some((Pace { now: now.as_nanos(), interval, burst: all.max(service) }, service))
+        Some((RequestSpacing { now: now.as_nanos(), interval, burst: all.max(service) }, service))
     }
 
     /// Takes back a request that was in pace and did not go ahead after all.
     pub(crate) fn give_back(&self, own: &NamespacePace, places: u64, now: Timestamp) {
-        let Some((pace, service)) = self.pace(own, places, now) else { return };
-        give_back(&self.due_ns, pace.interval);
-        if let Some(pace) = own.pace(&pace) {
-            give_back(&own.due_ns, pace.interval);
+        let Some((of_all, service)) = self.spacing(own, places, now) else { return };
+        give_back(&self.due_ns, of_all.interval);
+        if let Some(spacing) = own.spacing(&of_all) {
+            give_back(&own.due_ns, spacing.interval);
         }
         let less = |sum: u64| Some(sum.saturating_sub(service));
         let _ = self.admitted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -326,13 +338,13 @@ impl Pacer {
     /// counts.
     #[inline]
     pub(crate) fn admits(&self, own: &NamespacePace, places: u64, now: Timestamp) -> PaceVerdict {
-        let Some((pace, service)) = self.pace(own, places, now) else { return PaceVerdict::Unknown };
-        let bound = own.pace(&pace);
-        if bound.is_some_and(|pace| !pace.take(&own.due_ns)) {
+        let Some((of_all, service)) = self.spacing(own, places, now) else { return PaceVerdict::Unknown };
+        let bound = own.spacing(&of_all);
+        if bound.is_some_and(|spacing| !spacing.take(&own.due_ns)) {
             own.refused.fetch_add(1, Ordering::Relaxed);
             return PaceVerdict::Ahead;
         }
-        if !pace.take(&self.due_ns) {
+        if !of_all.take(&self.due_ns) {
             if let Some(bound) = bound {
                 give_back(&own.due_ns, bound.interval);
             }
@@ -350,16 +362,16 @@ fn give_back(due: &AtomicU64, interval: u64) {
     let _ = due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
 }
 
-/// The pace at one instant, in nanoseconds.
+/// The times between requests that are in pace at one instant, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct RequestSpacing {
     now: u64,
     interval: u64,
     /// The time of service, in which as many may come at once as it has room for.
     burst: u64,
 }
 
-impl Pace {
+impl RequestSpacing {
     /// The same at another interval.
     const fn spaced(self, interval: u64) -> Self {
         Self { interval, ..self }
@@ -473,8 +485,10 @@ pub(crate) mod tests {
         assert!((190..=210).contains(&admitted), "{admitted}");
         let paced = Paced::new(1, &[Duration::MAX]);
         assert!(paced.admits(0, START) && !paced.admits(0, START) && paced.admits(0, after(SERVICE_MAX)));
-        let paced = Paced::new(u64::MAX, &[Duration::ZERO]);
-        assert!(paced.admits(0, START) && paced.admits(0, START.saturating_add(MS)));
+        let mut paced = Paced::new(u64::MAX, &[Duration::ZERO]);
+        assert!(paced.admits(0, START));
+        paced.places = 1;
+        assert!(paced.admits(0, START.saturating_add(MS)));
         // Neither overflows.
         let admits = |places, now| paced.pacer.admits(&paced.namespaces[0], places, now);
         let _ = (admits(0, Timestamp::MAX), admits(0, Timestamp::MIN));

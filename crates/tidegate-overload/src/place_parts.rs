@@ -23,29 +23,25 @@ use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::COHORTS;
 use crate::cursor_positions::PromisedParts;
-use crate::namespace_demand::ClassDemand;
+use crate::fair_demand::ClassDemand;
+use crate::held_parts::{HeldParts, PartClaim};
+use crate::held_times::HeldTimes;
 use crate::namespace_slots::{CountByClass, NamespaceTick};
 use crate::namespaces::NamespaceKey;
 use crate::tick::TICK;
 
 /// The weight of one tick in what is asked for: a time constant of a second.
 const GAIN: f64 = 1.0 / 11.0;
-/// The same for the times that places are kept for: 3 s.
-const HELD_KEPT: f64 = 0.97;
 /// The requests that must have ended lately for their time to count.
 const ENDED_MIN: f64 = 3.0;
 /// A request counts as keeping its place for at least this part of the typical time.
 const LEAST_PART: f64 = 0.1;
 /// By so many standard deviations of the places in use more is kept free than is asked for.
 const CHANCE: f64 = 1.5;
-/// A class that has less than this part of what is right lacks places, if it was refused.
-const LACKING: f64 = 0.9;
 /// The refusals a tick that count.
 const REFUSED_MIN: f64 = 0.02;
 /// Less than this a tick is no demand any more.
 const FORGOTTEN: f64 = 1e-3;
-/// For so long the parts hold after one lacked places.
-const HELD: Duration = Duration::from_mins(1);
 /// The part of what a tick had less than its part, or more, that is owed from then on.
 const OWED_GAIN: f64 = 0.25;
 /// The most places that are owed, or that were had in advance.
@@ -55,8 +51,7 @@ const OWED_MAX: f64 = 2.0;
 #[derive(Debug, Default)]
 pub(crate) struct PlaceParts {
     demands: BTreeMap<usize, PlaceDemand>,
-    /// Until when the parts hold.
-    until: Option<Timestamp>,
+    held: HeldParts,
 }
 
 #[derive(Debug)]
@@ -72,21 +67,14 @@ struct PlaceDemand {
     unknown: f64,
     /// The places in use now.
     newest: ClassDemand,
-    /// The requests whose work has ended, and the microseconds for which they kept their places,
-    /// fading.
-    ended: ClassDemand,
-    held_us: ClassDemand,
+    /// For how long its requests kept their places.
+    held: HeldTimes,
     /// The places that it had less than its part.
     owed: ClassDemand,
 }
 
-/// The places that a class of a namespace asks for and has.
-#[derive(Clone, Copy, Debug, Default)]
-struct PlaceClaim {
-    wanted: f64,
-    had: f64,
-    is_refused: bool,
-}
+/// The places that each class of a namespace asks for and has.
+type PlaceClaims = [PartClaim; CLASSES];
 
 impl PlaceParts {
     /// Takes in a tick. The most places of each slot in each class for the next one; empty: there
@@ -101,31 +89,22 @@ impl PlaceParts {
         typical: Duration,
         now: Timestamp,
     ) -> Vec<(usize, CountByClass)> {
-        if ticks.is_empty() && self.demands.is_empty() {
+        self.learn(ticks, in_use);
+        if !self.held.may_hold(self.demands.values().any(PlaceDemand::is_refused)) {
             return Vec::new();
         }
-        self.learn(ticks, in_use);
         let typical_us = typical.as_secs_f64() * 1e6;
-        let claims: Vec<(usize, [PlaceClaim; CLASSES])> =
+        let claims: Vec<(usize, PlaceClaims)> =
             self.demands.iter().map(|(slot, demand)| (*slot, demand.claims(typical_us))).collect();
         let asked: Vec<(NamespaceKey, ClassDemand)> = self
             .demands
             .values()
             .zip(&claims)
-            .map(|(demand, (_, claims))| (demand.namespace, claims.map(PlaceClaim::with_chance)))
+            .map(|(demand, (_, claims))| (demand.namespace, claims.map(with_chance)))
             .collect();
         let divided = parts.divide(&asked, places as f64);
-        let of_all = || claims.iter().zip(&divided).flat_map(|((_, claims), parts)| claims.iter().zip(parts));
-        let lacks = |(claim, part): (&PlaceClaim, &f64)| {
-            claim.is_refused && claim.had < LACKING * claim.wanted.min(*part)
-        };
-        if of_all().any(lacks) && of_all().any(|(claim, part)| claim.had > *part) {
-            self.until = Some(now.saturating_add(HELD));
-        }
-        // A clock that steps back far lifts the bounds.
-        let holds = self.until.is_some_and(|until| now < until && until <= now.saturating_add(HELD));
-        if !holds {
-            self.until = None;
+        let of_all = claims.iter().zip(&divided).flat_map(|((_, claims), parts)| claims.iter().zip(parts));
+        if !self.held.tick(of_all, now) {
             return Vec::new();
         }
         self.bounds(&claims, &divided)
@@ -154,7 +133,7 @@ impl PlaceParts {
     #[expect(clippy::cast_sign_loss, reason = "a negative bound is 0")]
     fn bounds(
         &mut self,
-        claims: &[(usize, [PlaceClaim; CLASSES])],
+        claims: &[(usize, PlaceClaims)],
         divided: &[ClassDemand],
     ) -> Vec<(usize, CountByClass)> {
         let demands = self.demands.iter_mut().zip(claims).zip(divided);
@@ -177,15 +156,13 @@ impl PlaceParts {
 
 const CLASSES: usize = Class::ALL.len();
 
-impl PlaceClaim {
-    /// The places that are asked for, with room for arrivals by chance.
-    fn with_chance(self) -> f64 {
-        self.wanted + CHANCE * self.wanted.sqrt()
-    }
+/// The places that are asked for, with room for arrivals by chance.
+fn with_chance(claim: PartClaim) -> f64 {
+    claim.wanted + CHANCE * claim.wanted.sqrt()
 }
 
 impl PlaceDemand {
-    const fn new(namespace: NamespaceKey) -> Self {
+    fn new(namespace: NamespaceKey) -> Self {
         let none = [0.0; CLASSES];
         Self {
             namespace,
@@ -195,8 +172,7 @@ impl PlaceDemand {
             had: none,
             unknown: 1.0,
             newest: none,
-            ended: none,
-            held_us: none,
+            held: HeldTimes::default(),
             owed: none,
         }
     }
@@ -205,7 +181,7 @@ impl PlaceDemand {
         let rates = [&mut self.offered, &mut self.served, &mut self.refused, &mut self.had];
         rates.into_iter().flatten().for_each(|rate| *rate *= 1.0 - GAIN);
         self.unknown *= 1.0 - GAIN;
-        [&mut self.ended, &mut self.held_us].into_iter().flatten().for_each(|sum| *sum *= HELD_KEPT);
+        self.held.fade();
     }
 
     fn learn(&mut self, tick: &NamespaceTick) {
@@ -219,27 +195,28 @@ impl PlaceDemand {
         for class in 0..CLASSES {
             self.served[class] += GAIN * tick.served[class] as f64;
             self.refused[class] += GAIN * tick.unplaced[class] as f64;
-            self.ended[class] += tick.ended[class] as f64;
-            self.held_us[class] += tick.held_us[class] as f64;
         }
+        self.held.add(tick);
     }
 
     fn asks(&self) -> bool {
         [&self.offered, &self.served, &self.refused].into_iter().flatten().any(|rate| *rate > FORGOTTEN)
     }
 
+    /// Whether enough requests were refused.
+    fn is_refused(&self) -> bool {
+        self.refused.iter().any(|refused| *refused > REFUSED_MIN)
+    }
+
     /// The places that each class asks for and has.
-    fn claims(&self, typical_us: f64) -> [PlaceClaim; CLASSES] {
-        let all: (f64, f64) = (self.ended.iter().sum(), self.held_us.iter().sum());
+    fn claims(&self, typical_us: f64) -> PlaceClaims {
         core::array::from_fn(|class| {
-            let of_class = (self.ended[class], self.held_us[class]);
-            let known = [of_class, all].into_iter().find(|(ended, _)| *ended >= ENDED_MIN);
-            let held_us = known.map_or(typical_us, |(ended, held_us)| held_us / ended);
+            let held_us = self.held.average_us(class, ENDED_MIN).unwrap_or(typical_us);
             let known = (1.0 - self.unknown).max(GAIN);
             let places = held_us.max(LEAST_PART * typical_us) / TICK.as_secs_f64() / 1e6 / known;
             let attempts = self.served[class] + self.refused[class];
             let had = self.had[class] / known;
-            PlaceClaim {
+            PartClaim {
                 wanted: (self.offered[class].max(attempts) * places).max(had),
                 had,
                 is_refused: self.refused[class] > REFUSED_MIN,
