@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::adaptive_limit::AdaptiveLimitError;
 use crate::fair_queue::QueueConfigError;
 use crate::overload::{Overload, ResourceSlot};
-use crate::resource::{Resource, ResourceConfig};
+use crate::resource::Resource;
+use crate::resource_config::ResourceConfig;
 use crate::signal::{SignalConfig, SignalSource};
 
 /// The resources of an [`Overload`] plane to be.

@@ -66,9 +66,9 @@ impl AdaptiveBound {
         self.is_present.load(Ordering::Relaxed) != 0
     }
 
-    /// The limit in force; `None` without an adaptive one.
-    pub(crate) fn limit(&self) -> Option<u64> {
-        lock(&self.limit).as_ref().map(AdaptiveLimit::limit)
+    /// The places to begin with: the limit in force, and at most `in_flight_max`.
+    pub(crate) fn places(&self, in_flight_max: u64) -> u64 {
+        lock(&self.limit).as_ref().map_or(u64::MAX, AdaptiveLimit::limit).min(in_flight_max)
     }
 
     pub(crate) fn algorithm(&self) -> Option<LimitAlgorithm> {

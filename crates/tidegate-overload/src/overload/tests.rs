@@ -14,7 +14,7 @@ use tidegate_core::OverloadMechanism;
 use super::*;
 use crate::builder::{OverloadBuilder, OverloadError};
 use crate::cursor::COHORTS;
-use crate::resource::ResourceConfig;
+use crate::resource_config::ResourceConfig;
 
 /// The only resource of a plane that `overload` makes.
 const ONLY: ResourceId = ResourceId(0);

@@ -1,0 +1,117 @@
+//! The settings of one resource.
+
+use crate::adaptive_limit::AdaptiveLimitConfig;
+use crate::fair_queue::QueueConfig;
+use crate::fleet_share::FleetShare;
+use crate::waiting_room::RoomUse;
+
+/// The settings of one resource.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::Timestamp;
+/// # use tidegate_overload::{INSTANCE_TTL, InstanceState, Overload, ResourceConfig};
+/// # let start = Timestamp::from_secs(1_800_000_000);
+/// let overload = Overload::new(ResourceConfig::new(100).places_per_instance(8), 7)?;
+/// let resource = overload.find(None).expect("it is the default resource");
+/// for now in [start, start.saturating_add(Duration::from_secs(20))] {
+///     overload.report(resource, "worker-1", InstanceState::Alive, now)?;
+///     overload.report(resource, "worker-2", InstanceState::Alive, now)?;
+///     // Other instances have not had the time to report, so the configured bound holds.
+///     assert_eq!(overload.stats(resource, now).in_flight_max, 100);
+/// }
+/// let now = start.saturating_add(INSTANCE_TTL);
+/// overload.tick(now);
+/// assert_eq!(overload.stats(resource, now).in_flight_max, 16);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResourceConfig {
+    /// The most requests in flight at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`].
+    pub in_flight_max: u64,
+    /// The settings with which the bound follows the latency of the work; it is then at most the
+    /// smaller one of `in_flight_max` and [`AdaptiveLimitConfig::max`], and not to be combined with
+    /// `places_per_instance`. `None`: the bound does not depend on latency.
+    pub adaptive: Option<AdaptiveLimitConfig>,
+    /// The requests that one instance works on at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`]: the
+    /// bound is then as many times the instances that are alive, and at most `in_flight_max`, which
+    /// holds until one has reported and for [`INSTANCE_TTL`](crate::INSTANCE_TTL) after the first
+    /// report. `None`: the bound does not depend on instances.
+    pub places_per_instance: Option<u64>,
+    /// The most requests that wait for the resource, and the most bytes that they occupy, whatever
+    /// the bounds of the waiting room are. `None`: the bounds of the room.
+    pub waiting_max: Option<RoomUse>,
+    /// The order in which requests wait for the resource: weighted fair queuing with these
+    /// settings. `None`: by class, then by arrival.
+    pub queue: Option<QueueConfig>,
+    /// The part of the bound, in hundredths, that only the highest class may use while the load
+    /// level is emergency: 0 to 50, default 5. Rounded down to whole places; 0: none.
+    pub reserve: u8,
+    /// The part of these numbers that the [members](crate::Overload::set_members) of a fleet
+    /// divide; default none. `places_per_instance` is not divided.
+    pub share: FleetShare,
+}
+
+impl ResourceConfig {
+    /// The largest reserve: half of the bound.
+    pub const RESERVE_MAX: u8 = 50;
+
+    /// The largest bound: a million requests in flight.
+    pub const IN_FLIGHT_MAX: u64 = 1_000_000;
+
+    /// A resource that works on at most `in_flight_max` requests at once.
+    pub const fn new(in_flight_max: u64) -> Self {
+        Self {
+            in_flight_max,
+            adaptive: None,
+            places_per_instance: None,
+            waiting_max: None,
+            queue: None,
+            reserve: 5,
+            share: FleetShare::None,
+        }
+    }
+
+    /// A resource whose bound follows the latency of its work, between the bounds of `limit`.
+    pub const fn adaptive(limit: AdaptiveLimitConfig) -> Self {
+        let mut config = Self::new(limit.max as u64);
+        config.adaptive = Some(limit);
+        config
+    }
+
+    /// The same, with a bound that follows the instances that [report](crate::Overload::report)
+    /// themselves.
+    #[must_use]
+    pub const fn places_per_instance(mut self, places: u64) -> Self {
+        self.places_per_instance = Some(places);
+        self
+    }
+
+    /// The same, with numbers that are those of a fleet.
+    #[must_use]
+    pub const fn share(mut self, share: FleetShare) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// The same numbers as those of one of so many members.
+    pub(crate) fn part_of(self, members: u32) -> Self {
+        let waiting_max = self.waiting_max.map(|whole| self.share.waiting(whole, members));
+        Self { in_flight_max: self.share.places(self.in_flight_max, members), waiting_max, ..self }
+    }
+
+    /// The same, with bounds of its own on what waits for it.
+    #[must_use]
+    pub const fn waiting_max(mut self, waiting: RoomUse) -> Self {
+        self.waiting_max = Some(waiting);
+        self
+    }
+
+    /// The same, with weighted fair queuing of what waits for it.
+    #[must_use]
+    pub const fn queue(mut self, queue: QueueConfig) -> Self {
+        self.queue = Some(queue);
+        self
+    }
+}
