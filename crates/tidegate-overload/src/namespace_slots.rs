@@ -263,9 +263,7 @@ impl NamespaceSlots {
         let slot = self.claim(namespace);
         let of = &self.slots[slot];
         let before = of.places[class as usize].fetch_add(1, Ordering::Relaxed);
-        let is_within = before < of.places_max[class as usize].load(Ordering::Relaxed)
-            && of.is_within(of.all_places_max.load(Ordering::Relaxed));
-        if is_within {
+        if of.may_have(class, before + 1, || sum_of(&of.places)) {
             return Some(slot as u8);
         }
         of.places[class as usize].fetch_sub(1, Ordering::Relaxed);
@@ -287,10 +285,9 @@ impl NamespaceSlots {
             NamespaceKey::Rest => Some(NAMESPACES_MAX),
         };
         slot.is_none_or(|slot| {
-            let (of, class) = (&self.slots[slot], class as usize);
-            let all_max = of.all_places_max.load(Ordering::Relaxed);
-            of.places[class].load(Ordering::Relaxed) < of.places_max[class].load(Ordering::Relaxed)
-                && (all_max == u64::MAX || sum_of(&of.places) < all_max)
+            let of = &self.slots[slot];
+            let places = of.places[class as usize].load(Ordering::Relaxed);
+            of.may_have(class, places + 1, || sum_of(&of.places) + 1)
         })
     }
 
@@ -535,10 +532,13 @@ impl NamespaceSlots {
 }
 
 impl NamespaceSlot {
-    /// Whether it has no more places than so many.
+    /// Whether it may have so many places in a class, and `in_all` classes, which is only asked
+    /// where that is bounded.
     #[inline]
-    fn is_within(&self, max: u64) -> bool {
-        max == u64::MAX || sum_of(&self.places) <= max
+    fn may_have(&self, class: Class, places: u64, in_all: impl FnOnce() -> u64) -> bool {
+        let all_max = self.all_places_max.load(Ordering::Relaxed);
+        places <= self.places_max[class as usize].load(Ordering::Relaxed)
+            && (all_max == u64::MAX || in_all() <= all_max)
     }
 }
 

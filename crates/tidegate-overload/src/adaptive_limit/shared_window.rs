@@ -9,7 +9,6 @@
 //! - The latency is an index. From one window to the next it moves by the mean of the factors by
 //!   which the medians of the namespaces moved, in logarithms, and each counts with at most
 //!   [`FACTOR_MAX`]. A namespace that comes or goes does not move it, however long its work takes.
-//!
 //! - The limit may grow if the samples account for the work in flight of most namespaces: one that
 //!   keeps its places holds no other down.
 //!

@@ -81,15 +81,18 @@ impl SampleWindow {
 
     /// Counts a failure.
     pub(super) fn add_failure(&mut self, namespace: u32, latency: Duration) {
-        self.failed = self.failed.saturating_add(1);
-        self.shared.add_failure(namespace, latency.as_secs_f64());
+        self.fail(namespace, latency);
         self.add_latency(latency);
     }
 
     /// Counts a rejection by the resource, which says nothing about its latency.
     pub(super) fn add_rejection(&mut self, namespace: u32) {
+        self.fail(namespace, Duration::ZERO);
+    }
+
+    fn fail(&mut self, namespace: u32, latency: Duration) {
         self.failed = self.failed.saturating_add(1);
-        self.shared.add_failure(namespace, 0.0);
+        self.shared.add_failure(namespace, latency.as_secs_f64());
     }
 
     /// Counts the work in flight at a tick.
