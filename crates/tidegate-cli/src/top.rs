@@ -8,7 +8,7 @@ use tidegate_wire::explanation::ExplanationBody;
 use tidegate_wire::refused_keys::{LimitCountBody, RefusedKeyBody, TopKeysBody, WithoutTenantBody};
 
 use crate::arguments::operator_commands::{KeyGroups, Top};
-use crate::arguments::request::{Attribute, Class, Door, ExplainedRequest, LoadTarget, Question};
+use crate::arguments::request::{Attribute, Class, ExplainedRequest, LoadTarget, Question, RequestDoor};
 use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::{Columns, one_line};
 use crate::exit::Exit;
@@ -69,7 +69,7 @@ struct ShedRequest {
     target: LoadTarget,
     tenant: Option<String>,
     /// The door whose rules say the tenant, for keys that are known to have no tenant.
-    door: Option<Door>,
+    door: Option<RequestDoor>,
 }
 
 /// The request that the overload plane refused most of those with the selected attributes, as far
@@ -87,7 +87,7 @@ fn shed_request(asked: &LoadTarget, top: &TopKeysBody) -> ShedRequest {
     let without = top.without_tenant.iter().flat_map(|without| &without.limits);
     // The attributes of such a request name a tenant at the proxy alone.
     let without = without.map(|one| {
-        Some(ShedRequest { door: Some(Door::Check), ..request(&one.class, &one.resource, &None)? })
+        Some(ShedRequest { door: Some(RequestDoor::Check), ..request(&one.class, &one.resource, &None)? })
     });
     let shed: Vec<ShedRequest> = of_tenants.chain(without).flatten().collect();
     let fits = |one: &&ShedRequest| {

@@ -91,9 +91,8 @@ impl Desk<'_> {
         }
         // An explanation takes no place.
         let access = NamedAccess::of(check.access.as_ref())?;
-        let request = self.with_named(request, check.resource.as_deref(), &access, &Caller::ANYONE)?;
+        let mut request = self.with_named(request, check.resource.as_deref(), &access, &Caller::ANYONE)?;
         let now = self.daemon.clock.now();
-        let mut request = request;
         let planes = &self.in_force.config.planes;
         let wait = match (check.wait_ms, check.door) {
             (0, Some(ExplainedDoor::Check)) => Duration::ZERO,

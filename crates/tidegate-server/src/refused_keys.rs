@@ -13,6 +13,7 @@
 mod sketch;
 mod tenant_rows;
 
+use core::ops::Deref;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,11 +91,7 @@ impl<'a> RefusedCounter<'a> {
 
     /// Its tenant; `None` for a key that is of no tenant.
     fn tenant(&self) -> Option<TenantName<'a>> {
-        match self.tenant {
-            KeyTenant::At(position) => self.scope.get(position).map(|(_, value)| TenantName::Named(value)),
-            KeyTenant::Without => Some(TenantName::Without),
-            KeyTenant::Unknown => None,
-        }
+        self.tenant.name_in(self.scope)
     }
 }
 
@@ -112,6 +109,18 @@ impl<'a> TenantName<'a> {
         match self {
             Self::Named(name) => Some(name),
             Self::Without => None,
+        }
+    }
+}
+
+impl KeyTenant {
+    /// The tenant of a key with this scope; `None` for a key that is of no tenant.
+    fn name_in<T: Deref<Target = str>>(self, scope: &[(T, T)]) -> Option<TenantName<'_>> {
+        match self {
+            // A long scope is cut.
+            Self::At(position) => scope.get(position).map(|(_, value)| TenantName::Named(value)),
+            Self::Without => Some(TenantName::Without),
+            Self::Unknown => None,
         }
     }
 }
@@ -481,12 +490,7 @@ impl RefusedName {
 
     /// Its tenant; `None` for a key that is of no tenant.
     fn tenant(&self) -> Option<TenantName<'_>> {
-        match self.tenant {
-            // A long scope is cut.
-            KeyTenant::At(position) => self.scope.get(position).map(|(_, value)| TenantName::Named(value)),
-            KeyTenant::Without => Some(TenantName::Without),
-            KeyTenant::Unknown => None,
-        }
+        self.tenant.name_in(&self.scope)
     }
 }
 

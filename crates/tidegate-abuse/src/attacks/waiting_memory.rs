@@ -32,9 +32,9 @@ const FIELD_BYTES: usize = 150;
 const BODY_BYTES: usize = 60_000;
 const CHECK: &str = r#"{"namespace":"shop","attributes":{"kind":"job"},"wait_ms":60000"#;
 
-/// How callers wait.
+/// The protocol over which callers wait, and how they use it.
 #[derive(Clone, Copy, Debug)]
-enum Manners {
+enum WaitingProtocol {
     Http1,
     Http2,
     /// One stream on each connection, of two of which the first was reset.
@@ -44,18 +44,18 @@ enum Manners {
     ProxyHttp2,
 }
 
-const ALL: [Manners; 6] = [
-    Manners::Http1,
-    Manners::Http2,
-    Manners::Http2Reset,
-    Manners::Grpc,
-    Manners::ProxyHttp1,
-    Manners::ProxyHttp2,
+const ALL: [WaitingProtocol; 6] = [
+    WaitingProtocol::Http1,
+    WaitingProtocol::Http2,
+    WaitingProtocol::Http2Reset,
+    WaitingProtocol::Grpc,
+    WaitingProtocol::ProxyHttp1,
+    WaitingProtocol::ProxyHttp2,
 ];
 
 /// How much is filled.
 #[derive(Clone, Copy, Debug)]
-struct Size {
+struct FilledMemory {
     /// `memory.waiting` in MiB.
     bound_mib: u64,
     /// The most growth of the daemon in hundredths of the bound. Of a small bound more is noise.
@@ -66,8 +66,8 @@ struct Size {
     at_once: usize,
 }
 
-const BRIEF: Size = Size { bound_mib: 12, growth_max: 150, looked_at: 15_000, at_once: 3 };
-const LONG: Size = Size { bound_mib: 48, growth_max: 130, looked_at: BODY_BYTES, at_once: 1 };
+const BRIEF: FilledMemory = FilledMemory { bound_mib: 12, growth_max: 150, looked_at: 15_000, at_once: 3 };
+const LONG: FilledMemory = FilledMemory { bound_mib: 48, growth_max: 130, looked_at: BODY_BYTES, at_once: 1 };
 
 /// 12 MiB over each protocol.
 pub(crate) fn brief_run(context: &AttackContext) -> AttackResult {
@@ -79,11 +79,11 @@ pub(crate) fn long_run(context: &AttackContext) -> AttackResult {
     run_all(context, LONG)
 }
 
-fn run_all(context: &AttackContext, size: Size) -> AttackResult {
+fn run_all(context: &AttackContext, filled: FilledMemory) -> AttackResult {
     let (mut seen, mut failed) = (Vec::new(), Vec::new());
-    for at_once in ALL.chunks(size.at_once) {
+    for at_once in ALL.chunks(filled.at_once) {
         let results = thread::scope(|scope| {
-            let run = |manners| scope.spawn(move || run(context, manners, size));
+            let run = |protocol| scope.spawn(move || run(context, protocol, filled));
             let runs: Vec<_> = at_once.iter().copied().map(run).collect();
             runs.into_iter().map(|one| one.join().expect("a run does not panic")).collect::<Vec<_>>()
         });
@@ -99,8 +99,8 @@ fn run_all(context: &AttackContext, size: Size) -> AttackResult {
     Ok(seen.join("; "))
 }
 
-fn run(context: &AttackContext, manners: Manners, size: Size) -> AttackResult {
-    let bound_mib = size.bound_mib;
+fn run(context: &AttackContext, protocol: WaitingProtocol, filled: FilledMemory) -> AttackResult {
+    let bound_mib = filled.bound_mib;
     let upstream = Upstream::start(Manner::Plain)?;
     let policy = format!(
         "listen: {{ http: '127.0.0.1:0', grpc: '127.0.0.1:0', admin: '127.0.0.1:0', proxy: '127.0.0.1:0' }}\n\
@@ -117,19 +117,19 @@ fn run(context: &AttackContext, manners: Manners, size: Size) -> AttackResult {
     // Memory that the daemon takes once, for its first requests of a protocol, is no growth.
     let mut first = Vec::new();
     for _ in 0..2 * STEP {
-        first.push(WaitingCaller::open(&daemon, manners, size.looked_at)?.0);
+        first.push(WaitingCaller::open(&daemon, protocol, filled.looked_at)?.0);
     }
     holds_within(ARRIVAL_MAX, || waiting() >= first.len());
     drop(first);
     require(holds_within(LEAVING_MAX, || waiting() == 0), || {
-        format!("{manners:?}: {} wait after their callers have left", waiting())
+        format!("{protocol:?}: {} wait after their callers have left", waiting())
     })?;
     let before = daemon.growth();
     let mut callers = Vec::new();
     let mut asked = 0;
     while callers.len() < CALLERS_MAX {
         for _ in 0..STEP {
-            let (caller, requests) = WaitingCaller::open(&daemon, manners, size.looked_at)?;
+            let (caller, requests) = WaitingCaller::open(&daemon, protocol, filled.looked_at)?;
             callers.push(caller);
             asked += requests;
         }
@@ -140,8 +140,8 @@ fn run(context: &AttackContext, manners: Manners, size: Size) -> AttackResult {
     let (most, grown) = (waiting(), daemon.growth().saturating_sub(before));
     let bound = bound_mib << 20;
     let part = grown * 100 / bound;
-    let text = format!("{manners:?}: {most} wait, {} KiB for {bound_mib} MiB, {part} %", grown >> 10);
-    require(callers.len() < CALLERS_MAX && most >= STEP && part <= size.growth_max, || text.clone())?;
+    let text = format!("{protocol:?}: {most} wait, {} KiB for {bound_mib} MiB, {part} %", grown >> 10);
+    require(callers.len() < CALLERS_MAX && most >= STEP && part <= filled.growth_max, || text.clone())?;
     drop(callers);
     require(holds_within(LEAVING_MAX, || waiting() == 0), || {
         format!("{text}; {} wait after their callers have left", waiting())
@@ -161,20 +161,24 @@ enum WaitingCaller {
 
 impl WaitingCaller {
     /// The caller, and how many of its requests are to wait.
-    fn open(daemon: &Daemon<'_>, manners: Manners, looked_at: usize) -> Result<(Self, usize), Failure> {
+    fn open(
+        daemon: &Daemon<'_>,
+        protocol: WaitingProtocol,
+        looked_at: usize,
+    ) -> Result<(Self, usize), Failure> {
         let value = "v".repeat(FIELD_BYTES);
         let names: Vec<String> = (0..FIELDS).map(|number| format!("x-field-{number}")).collect();
         let spaces = " ".repeat(BODY_BYTES);
         let (small, body) = (format!("{CHECK}}}"), format!("{CHECK}{spaces}}}"));
-        let address = match manners {
-            Manners::Http1 | Manners::Http2 | Manners::Http2Reset => daemon.http()?,
-            Manners::Grpc => daemon.grpc()?,
-            Manners::ProxyHttp1 | Manners::ProxyHttp2 => daemon.proxy()?,
+        let address = match protocol {
+            WaitingProtocol::Http1 | WaitingProtocol::Http2 | WaitingProtocol::Http2Reset => daemon.http()?,
+            WaitingProtocol::Grpc => daemon.grpc()?,
+            WaitingProtocol::ProxyHttp1 | WaitingProtocol::ProxyHttp2 => daemon.proxy()?,
         };
-        if matches!(manners, Manners::Http1 | Manners::ProxyHttp1) {
+        if matches!(protocol, WaitingProtocol::Http1 | WaitingProtocol::ProxyHttp1) {
             let head = names.iter().map(|name| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
             let mut connection = Http1Connection::open(address)?;
-            if matches!(manners, Manners::Http1) {
+            if matches!(protocol, WaitingProtocol::Http1) {
                 connection.send(&http1::with_body("POST", "/v1/check", &head, &body))?;
             } else {
                 // As much of the body as the daemon takes, which does not read it.
@@ -187,8 +191,8 @@ impl WaitingCaller {
         }
         let mut connection = Http2Connection::open(address)?;
         let others = names.iter().map(|name| (name.as_str(), value.as_str()));
-        match manners {
-            Manners::Http2 => {
+        match protocol {
+            WaitingProtocol::Http2 => {
                 let mut fields = post_fields("/v1/check", "application/json");
                 fields.extend(others);
                 for _ in 0..STREAMS {
@@ -196,7 +200,7 @@ impl WaitingCaller {
                 }
                 Ok((Self::Http2(connection), STREAMS))
             }
-            Manners::Http2Reset => {
+            WaitingProtocol::Http2Reset => {
                 let mut fields = post_fields("/v1/check", "application/json");
                 fields.extend(others);
                 let first = connection.send_whole(&fields, small.as_bytes())?;
@@ -205,7 +209,7 @@ impl WaitingCaller {
                 connection.send_reset(first)?;
                 Ok((Self::Http2(connection), 1))
             }
-            Manners::Grpc => {
+            WaitingProtocol::Grpc => {
                 let message = grpc::request_that_waits("shop", &[("kind", "job")], 60_000, looked_at);
                 let mut fields = post_fields(grpc::PATH, "application/grpc");
                 fields.extend(others);

@@ -78,7 +78,7 @@ pub(crate) struct Explain {
     /// The door at which it comes, whose rules say its tenant [default: `check`, and `proxy` if
     /// that finds no tenant]
     #[arg(long, value_enum, value_name = "DOOR", conflicts_with = "config")]
-    pub(crate) door: Option<Door>,
+    pub(crate) door: Option<RequestDoor>,
     /// How long a check like it would wait for a place [default: `queue.wait` of the resource, as a
     /// request of the proxy; with `--door check` it does not wait]
     #[arg(long, value_name = "SPAN", value_parser = span)]
@@ -95,14 +95,14 @@ pub(crate) struct Explain {
 
 /// A door at which requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Door {
+pub(crate) enum RequestDoor {
     /// A protocol by which callers describe the request, such as `/v1/check`
     Check,
     /// A route of the proxy to the resource
     Proxy,
 }
 
-impl Door {
+impl RequestDoor {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Check => "check",
@@ -115,7 +115,7 @@ impl Door {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExplainedRequest<'a> {
     pub(crate) tenant: Option<&'a str>,
-    pub(crate) door: Option<Door>,
+    pub(crate) door: Option<RequestDoor>,
     pub(crate) wait: Option<Duration>,
 }
 

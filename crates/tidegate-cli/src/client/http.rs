@@ -20,7 +20,8 @@ use super::error::ClientError;
 use super::token::token;
 use crate::address::Protocol;
 use crate::arguments::request::{
-    AccessArguments, Attribute, CheckOptions, Class, Daemon, Door, ExplainedRequest, LoadTarget, Question,
+    AccessArguments, Attribute, CheckOptions, Class, Daemon, ExplainedRequest, LoadTarget, Question,
+    RequestDoor,
 };
 
 /// The body of a check.
@@ -77,7 +78,7 @@ pub(crate) async fn explain(
     }
     let mut body = body_of(question);
     let class = target.class.map(Class::as_str);
-    let (resource, door) = (target.resource.as_deref(), request.door.map(Door::as_str));
+    let (resource, door) = (target.resource.as_deref(), request.door.map(RequestDoor::as_str));
     for (name, value) in
         [("class", class), ("resource", resource), ("tenant", request.tenant), ("door", door)]
     {

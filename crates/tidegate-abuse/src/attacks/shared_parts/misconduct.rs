@@ -59,45 +59,27 @@ const TENANTS: &[MisconductCase] = &[
     },
 ];
 
+/// Many callers of one tenant, and the same as those that do not wait.
+const PATIENT: CallerGroup = CallerGroup { callers: 100, tenants: TenantNames::Some(1), ..LOUD };
+const IMPATIENT: CallerGroup = CallerGroup { per_second: IMPATIENT_PER_SECOND, wait_ms: 0, ..PATIENT };
+
 /// Callers that do not wait, and callers that wait beside those that do not.
 const IMPATIENCE: &[MisconductCase] = &[
-    MisconductCase {
-        name: "100 callers of one tenant that do not wait",
-        group: CallerGroup {
-            callers: 100,
-            per_second: IMPATIENT_PER_SECOND,
-            tenants: TenantNames::Some(1),
-            wait_ms: 0,
-            ..LOUD
-        },
-        ..PLAIN
-    },
+    MisconductCase { name: "100 callers of one tenant that do not wait", group: IMPATIENT, ..PLAIN },
     MisconductCase {
         name: "100 callers of the highest class that do not wait",
-        group: CallerGroup {
-            callers: 100,
-            per_second: IMPATIENT_PER_SECOND,
-            class: "critical_plus",
-            wait_ms: 0,
-            ..LOUD
-        },
+        group: CallerGroup { class: "critical_plus", tenants: LOUD.tenants, ..IMPATIENT },
         ..PLAIN
     },
     MisconductCase {
         name: "100 callers that wait beside some that do not",
-        group: CallerGroup { callers: 100, tenants: TenantNames::Some(1), ..LOUD },
+        group: PATIENT,
         quiet_wait_ms: Some(0),
         ..PLAIN
     },
     MisconductCase {
         name: "100 callers that do not wait beside some that do",
-        group: CallerGroup {
-            callers: 100,
-            per_second: IMPATIENT_PER_SECOND,
-            tenants: TenantNames::Some(1),
-            wait_ms: 0,
-            ..LOUD
-        },
+        group: IMPATIENT,
         quiet_wait_ms: Some(QUIET.wait_ms),
         ..PLAIN
     },
