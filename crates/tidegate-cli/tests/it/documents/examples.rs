@@ -368,11 +368,17 @@ pub(super) fn run_with(parts: &[Part], programs: &[(&str, &Path)]) -> Vec<String
             Part::Setup(lines) => script.extend(["{\n", lines, "} > /dev/null 2>&1\n"]),
             Part::Step(step) => {
                 steps.push(step);
-                // A step with an output may fail: that is a part of what the page shows.
-                let trap =
-                    if step.output.is_none() { "trap 'failed=\"$failed $BASH_COMMAND;\"' ERR" } else { "" };
-                script.extend(["failed=; ", trap, "\nprintf %s '", BEGIN, "'\n"]);
-                script.extend([&*step.script, "trap - ERR\necho \"", END, "$failed\"\n"]);
+                script.extend(["failed=\nprintf %s '", BEGIN, "'\n"]);
+                // A step with an output may fail: that is a part of what the page shows. What one
+                // without an output leaves running may print later, and not into a step after it.
+                if step.output.is_none() {
+                    script.extend(["trap 'failed=\"$failed $BASH_COMMAND;\"' ERR\n{\n", &step.script]);
+                    let printed = format!("\"$HOME/../printed-{}\"", step.line);
+                    script.extend(["\n} > ", &printed, "\ntrap - ERR\ncat ", &printed, "\n"]);
+                } else {
+                    script.push_str(&step.script);
+                }
+                script.extend(["echo \"", END, "$failed\"\n"]);
             }
         }
     }
@@ -526,4 +532,7 @@ fn a_page_that_shows_something_else_is_found() {
     assert_eq!(run(&[step("echo a\n", Some("b\n"))]), ["1: the page shows\nb\nand the block prints\na\n"]);
     assert_eq!(run(&[step("echo a; false\n", None)]), ["1: failed: false;\na\n"]);
     assert_eq!(run(&[step("exit 0\n", None)]), ["1: the block did not end:\nexit 0\n"]);
+    // What a step leaves running prints nothing into the next.
+    let slow = step("{ sleep 0.2; echo late; } &\n", None);
+    assert_eq!(run(&[slow, step("wait\necho b\n", Some("b\n"))]), [""; 0]);
 }
