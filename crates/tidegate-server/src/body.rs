@@ -168,11 +168,11 @@ impl CollectedBody {
         if self.len().saturating_add(data.len()) > max {
             return Err(BodyReadError::TooLarge);
         }
-        if self.first.is_empty() {
+        if self.len() == 0 {
             self.first = data;
         } else {
             if self.joined.is_empty() {
-                self.joined.extend_from_slice(&self.first);
+                self.joined.extend_from_slice(&core::mem::take(&mut self.first));
             }
             self.joined.extend_from_slice(&data);
         }

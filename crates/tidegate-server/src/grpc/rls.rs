@@ -59,7 +59,8 @@ pub(super) struct AnswerHold<'a> {
 }
 
 impl AnswerHold<'_> {
-    /// The bytes of the message in its decoded form, with what is made of it for a decision. A call
+    /// The bytes of the message in its decoded form, with what is made of it for a decision, and
+    /// as much again for the buffers that it came in, which the allocator keeps for a while. A call
     /// may bring 256 KiB of descriptors that are only looked at beside the one that waits.
     fn message_bytes(&self) -> usize {
         let entry = |entry: &Entry| {
@@ -72,7 +73,9 @@ impl AnswerHold<'_> {
                 + size_of::<DescriptorLine<'_>>()
                 + one.entries.iter().map(entry).sum::<usize>()
         };
-        self.message.domain.capacity() + self.message.descriptors.iter().map(descriptor).sum::<usize>()
+        let decoded =
+            self.message.domain.capacity() + self.message.descriptors.iter().map(descriptor).sum::<usize>();
+        2 * decoded
     }
 
     /// How long an answer is held whose request may wait for `wait`; zero if it is not.
