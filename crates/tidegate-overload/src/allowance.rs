@@ -284,10 +284,10 @@ impl Allowance {
         let parts = parts.divide(&newest, capacity);
         let ends = self.namespaces.values().zip(newest).zip(parts);
         ends.map(|((namespace, (_, asked)), parts)| {
-            NamespaceCursor(Class::ALL.map(|class| {
+            NamespaceCursor::new(Class::ALL.map(|class| {
                 let index = class as usize;
                 let is_over = asked[index] > parts[index];
-                if is_over { namespace.marginal_end(class, namespace.cursor().0[index]) } else { 0 }
+                if is_over { namespace.marginal_end(class, namespace.cursor().cohort(class)) } else { 0 }
             }))
         })
         .collect()
@@ -366,7 +366,9 @@ mod tests {
     /// The cohort of the lowest class below which its requests are marginal.
     fn marginal_end(allowance: &Allowance) -> u16 {
         let (config, shares) = (CONFIG(), NamespaceShares::default());
-        allowance.positions(PromisedParts { config: &config, shares: &shares })[0].marginal.0[0]
+        allowance.positions(PromisedParts { config: &config, shares: &shares })[0]
+            .marginal
+            .cohort(Class::Sheddable)
     }
 
     fn tick(allowance: &mut Allowance, cost: u64, delay_ratio: f64, shed: u64, utilization: f64) -> Cursor {

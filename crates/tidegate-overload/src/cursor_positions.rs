@@ -74,7 +74,7 @@ impl PromisedParts<'_> {
                 let part = kept * parts[class] + allowance_for_chance(parts[class], capacity);
                 position_for(|cohort| at(index, cohorts_of(class).start + cohort), part, last)
             };
-            NamespaceCursor(core::array::from_fn(position))
+            NamespaceCursor::new(core::array::from_fn(position))
         });
         let cursors = cursors.collect();
         let highest = Class::CriticalPlus as usize;
@@ -163,14 +163,18 @@ mod tests {
     fn the_most_important_cohorts_of_a_class_are_served_up_to_its_part() {
         let even = |_: usize, level: usize| if level < 128 { 1.0 } else { 0.0 };
         assert_eq!(cursors(&ONE, even, 128.0), [NamespaceCursor::OPEN]);
-        assert_eq!(cursors(&ONE, even, 100.0), [NamespaceCursor([28, 0, 0, 0])]);
-        assert_eq!(cursors(&ONE, even, 99.5), [NamespaceCursor([28, 0, 0, 0])], "the last level is served");
+        assert_eq!(cursors(&ONE, even, 100.0), [NamespaceCursor::new([28, 0, 0, 0])]);
+        assert_eq!(
+            cursors(&ONE, even, 99.5),
+            [NamespaceCursor::new([28, 0, 0, 0])],
+            "the last level is served"
+        );
         let alone = |_: usize, level: usize| if level == 50 { 200.0 } else { 0.0 };
         assert_eq!(cursors(&ONE, alone, 100.0), [NamespaceCursor::OPEN], "one tenant is for the queue");
         let (config, shares) = parts();
         let promised = PromisedParts { config: &config, shares: &shares };
         let shed = promised.cursors(&ONE, alone, |_, _| true, 100.0, LastLevel::Shed).cursors;
-        assert_eq!(shed, [NamespaceCursor([51, 0, 0, 0])]);
+        assert_eq!(shed, [NamespaceCursor::new([51, 0, 0, 0])]);
     }
 
     #[test]
@@ -183,10 +187,10 @@ mod tests {
             _ => 0.0,
         };
         let [cursor] = cursors(&ONE, at, 250.0)[..] else { panic!("one namespace") };
-        assert_eq!((cursor.0[0], cursor.0[3]), (0, 0));
+        assert_eq!((cursor.cohort(Class::Sheddable), cursor.cohort(Class::CriticalPlus)), (0, 0));
         // 250 - 8 by 8 to 16: 80.7 of 256, 40 levels.
         // One level more for what is missing by chance.
-        assert_eq!(cursor.0[2], 128 - 42);
+        assert_eq!(cursor.cohort(Class::Critical), 128 - 42);
     }
 
     #[test]
@@ -200,6 +204,9 @@ mod tests {
         };
         // 384, 64 and 32 where there are 288: 192 for the first, and some for chance.
         let cursors = cursors(&namespaces, at, 288.0);
-        assert_eq!(cursors, [NamespaceCursor([0, 63, 0, 0]), NamespaceCursor::OPEN, NamespaceCursor::OPEN]);
+        assert_eq!(
+            cursors,
+            [NamespaceCursor::new([0, 63, 0, 0]), NamespaceCursor::OPEN, NamespaceCursor::OPEN]
+        );
     }
 }

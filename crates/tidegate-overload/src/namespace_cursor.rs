@@ -1,40 +1,55 @@
 //! The admission cursor of one namespace: a position in each class.
 
+use core::fmt;
+
 use tidegate_core::Class;
 
 use crate::cursor::{COHORTS, Cursor, RequestLevel};
 
-/// The lowest cohort of each class that is still served, in the order of [`Class::ALL`]; 0: all
-/// are, [`COHORTS`]: none is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NamespaceCursor(pub(crate) [u16; Class::ALL.len()]);
+/// The lowest cohort of each class that is still served; 0: all are, [`COHORTS`]: none is. Sixteen
+/// bits for each class, the first of [`Class::ALL`] in the lowest.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct NamespaceCursor(u64);
 
 impl NamespaceCursor {
     /// All requests are served.
-    pub(crate) const OPEN: Self = Self([0; Class::ALL.len()]);
+    pub(crate) const OPEN: Self = Self(0);
+
+    /// The cohorts of the classes in the order of [`Class::ALL`].
+    pub(crate) fn new(cohorts: [u16; Class::ALL.len()]) -> Self {
+        Self(cohorts.iter().rev().fold(0, |bits, cohort| bits << 16 | u64::from(*cohort)))
+    }
 
     /// The positions of a cursor that holds for all classes: levels below it are shed.
     pub(crate) fn of_all(cursor: Cursor) -> Self {
-        Self(Class::ALL.map(|class| cursor.level().saturating_sub(class as u16 * COHORTS).min(COHORTS)))
+        Self::new(Class::ALL.map(|class| cursor.level().saturating_sub(class as u16 * COHORTS).min(COHORTS)))
     }
 
     /// The positions in one word.
-    pub(crate) fn from_bits(bits: u64) -> Self {
-        Self(core::array::from_fn(|class| (bits >> (16 * class)) as u16))
+    #[inline]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
     }
 
-    pub(crate) fn to_bits(self) -> u64 {
-        self.0.iter().rev().fold(0, |bits, cohort| bits << 16 | u64::from(*cohort))
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The lowest cohort of a class that is served.
+    #[inline]
+    pub(crate) const fn cohort(self, class: Class) -> u16 {
+        (self.0 >> (16 * class as u32)) as u16
     }
 
     /// Whether a request is shed.
+    #[inline]
     pub(crate) const fn sheds(self, level: RequestLevel) -> bool {
-        level.cohort() < self.0[level.class() as usize]
+        level.cohort() < self.cohort(level.class())
     }
 
     /// The position in a class.
     pub(crate) fn position(self, class: Class) -> Cursor {
-        match self.0[class as usize] {
+        match self.cohort(class) {
             0 => Cursor::OPEN,
             cohort => Cursor::at(class as u16 * COHORTS + cohort),
         }
@@ -46,6 +61,12 @@ impl NamespaceCursor {
     }
 }
 
+impl fmt::Debug for NamespaceCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NamespaceCursor").field(&Class::ALL.map(|class| self.cohort(class))).finish()
+    }
+}
+
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests {
@@ -54,19 +75,24 @@ mod tests {
     #[test]
     fn a_cursor_of_all_classes_sheds_whole_classes_below_it() {
         let cursor = NamespaceCursor::of_all(Cursor::at(2 * COHORTS + 40));
-        assert_eq!(cursor, NamespaceCursor([COHORTS, COHORTS, 40, 0]));
+        assert_eq!(cursor, NamespaceCursor::new([COHORTS, COHORTS, 40, 0]));
         assert_eq!(cursor.highest(), Cursor::at(2 * COHORTS + 40));
         assert_eq!(cursor.position(Class::Sheddable), Cursor::at(COHORTS));
         assert_eq!(cursor.position(Class::CriticalPlus), Cursor::OPEN);
         assert_eq!(NamespaceCursor::of_all(Cursor::OPEN), NamespaceCursor::OPEN);
-        assert_eq!(NamespaceCursor::of_all(Cursor::CLOSED), NamespaceCursor([COHORTS, COHORTS, COHORTS, 0]));
+        assert_eq!(
+            NamespaceCursor::of_all(Cursor::CLOSED),
+            NamespaceCursor::new([COHORTS, COHORTS, COHORTS, 0])
+        );
     }
 
     #[test]
     fn the_positions_are_the_same_after_they_were_one_word() {
-        for cursor in
-            [NamespaceCursor::OPEN, NamespaceCursor([1, 2, 3, 128]), NamespaceCursor([128, 0, 77, 0])]
-        {
+        for cursor in [
+            NamespaceCursor::OPEN,
+            NamespaceCursor::new([1, 2, 3, 128]),
+            NamespaceCursor::new([128, 0, 77, 0]),
+        ] {
             assert_eq!(NamespaceCursor::from_bits(cursor.to_bits()), cursor);
         }
     }

@@ -151,13 +151,13 @@ impl NamespaceDemand {
 
     /// Moves the cursor towards a position.
     pub(crate) fn follow(&mut self, target: NamespaceCursor) {
-        for (class, to) in target.0.into_iter().enumerate() {
-            let from = self.cursor.0[class];
+        self.cursor = NamespaceCursor::new(Class::ALL.map(|of| {
+            let (class, from, to) = (of as usize, self.cursor.cohort(of), target.cohort(of));
             self.far[class] = if from.abs_diff(to) > NEAR_LEVELS { self.far[class] + 1 } else { 0 };
             let is_jump = from == 0 || to == 0 || self.far[class] >= FAR_TICKS;
             let near = to.clamp(from.saturating_sub(STEP_LEVELS), from + STEP_LEVELS);
-            self.cursor.0[class] = if is_jump { to } else { near };
-        }
+            if is_jump { to } else { near }
+        }));
     }
 
     /// The cohort of a class below which the requests that a cursor lets in are marginal: after the

@@ -469,7 +469,7 @@ impl NamespaceSlots {
         let Some(slot) = self.find(namespace).map(|slot| &self.slots[slot]) else { return (0, 0) };
         let [end, cursor] = [&slot.marginal, &slot.cursor].map(|word| {
             let positions = NamespaceCursor::from_bits(word.load(Ordering::Relaxed));
-            positions.0[class as usize]
+            positions.cohort(class)
         });
         (end.min(COHORTS), cursor)
     }
@@ -655,7 +655,7 @@ mod tests {
         slots.offer(level(1));
         slots.offer(level(2));
         let offers = slots.take_tick(true);
-        slots.set(offers[0].slot, NamespaceCursor([0, 0, 128, 0]), NamespaceCursor::OPEN);
+        slots.set(offers[0].slot, NamespaceCursor::new([0, 0, 128, 0]), NamespaceCursor::OPEN);
         assert!(slots.cursor(1).sheds(level(1)) && !slots.cursor(2).sheds(level(2)));
         assert_eq!(slots.highest(), Cursor::at(3 * COHORTS));
         slots.set_all(NamespaceCursor::of_all(Cursor::CLOSED));
