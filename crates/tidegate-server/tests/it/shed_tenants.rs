@@ -271,6 +271,44 @@ async fn issue_39_a_queue_that_is_too_long_names_the_tenant() {
 }
 
 #[tokio::test]
+async fn issue_39_a_resource_that_paces_names_the_tenant() {
+    let daemon = Daemon::start().await;
+    let body = json!({"namespace": "api", "resource": "app"});
+    let admitted = daemon.check(&body).await;
+    daemon.clock.advance(Duration::from_millis(100));
+    let permit = json!({"permit": admitted.json()["permit"]}).to_string();
+    assert_eq!(daemon.client().await.post("/v1/settle", &permit).await.status, 200);
+    // A place is free ten times in a second, and the end of this work is never told.
+    let target = "/v1/authorize?namespace=api&resource=app&class=sheddable&tenant=t40";
+    daemon.clock.advance(Duration::from_secs(1));
+    eventually("one is refused", async || daemon.get(target).await.status == 503).await;
+    let resource = Some("app");
+    let pace = Mechanism { reason: "overload_shed", name: "pace", class: "sheddable", resource };
+    daemon.is_observed(&pace, "authorize", 1).await;
+}
+
+#[tokio::test]
+async fn issue_39_a_drain_names_the_tenant_of_a_request_that_waited() {
+    let daemon = Daemon::start().await;
+    let body = |tenant: &str| {
+        json!({"namespace": "api", "resource": "bare", "class": "sheddable", "wait_ms": 30_000,
+            "attributes": {"tenant": tenant}})
+    };
+    assert_eq!(daemon.check(&body("t1")).await.status, 200);
+    let mut waits = daemon.asked(&body("t40")).await;
+    eventually("one waits", async || daemon.handle.proxy_waiting() == 1).await;
+    let Daemon { handle, log, folder, .. } = daemon;
+    let (_, refused) = tokio::join!(handle.shutdown(), async { waits.answer().await.unwrap() });
+    assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable", "tenant": "t40"})));
+    let written = log.lines().pop().unwrap();
+    assert_eq!(written["fields"]["key"], "class=sheddable, tenant=t40", "{written}");
+    let text = std::fs::read_to_string(folder.path().join("decisions.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(text.lines().next_back().unwrap()).unwrap();
+    assert_eq!(line["scope"], json!({"class": "sheddable", "tenant": "t40"}), "{line}");
+    assert_eq!((&line["limit"], &written["fields"]["limit"]), (&json!("queue"), &json!("queue")), "{line}");
+}
+
+#[tokio::test]
 async fn issue_39_a_request_that_would_wait_for_a_place_and_be_served_is_not_said_to_be_refused() {
     let daemon = Daemon::start().await;
     let body = |resource: &str, also: Value| {
