@@ -4,7 +4,7 @@ use tidegate_core::{BindingSignal, Timestamp};
 
 use crate::allowance::{Allowance, NamespacePosition, TickLoad};
 use crate::cursor::Cursor;
-use crate::cursor_positions::{LastLevel, PromisedParts};
+use crate::cursor_positions::{LastLevel, PromisedParts, UNQUEUED_KEPT};
 use crate::namespace_cursor::NamespaceCursor;
 use crate::namespace_slots::NamespaceTick;
 use crate::queue_observation::QueueObservation;
@@ -14,6 +14,8 @@ use crate::queue_observation::QueueObservation;
 const DECREASE: f64 = 0.5;
 /// The most that one tick takes away.
 const DECREASE_MAX: f64 = 0.5;
+/// So much of what was served in a tick counts in the next.
+const SERVED_KEPT: f64 = 0.9;
 /// After so many ticks without pressure the cursor opens in one step.
 const CALM_TICKS: u32 = 2;
 /// A signal that is older than so many ticks no longer counts.
@@ -54,6 +56,9 @@ pub(crate) struct CursorControl {
     calm: u32,
     /// The part of the offered cost that is served, 1.0 when the cursor is open.
     share: f64,
+    /// The most requests that a resource without a queue has begun to serve in one of the last
+    /// ticks; older ones count less.
+    served: f64,
     /// The cursors of a resource without a queue.
     unqueued: Vec<NamespacePosition>,
     is_at_end: bool,
@@ -81,6 +86,7 @@ impl CursorControl {
             signal_age: SIGNAL_TICKS,
             calm: 0,
             share: 1.0,
+            served: 0.0,
             unqueued: Vec::new(),
             is_at_end: false,
             binding: BindingSignal::InFlight,
@@ -169,14 +175,11 @@ impl CursorControl {
             }
             (None, None) if may_move => {
                 let pressure = measures.wanted.max(pushed);
+                let is_pushed = pushed > measures.wanted;
                 if pressure > 1.0 {
-                    self.binding = if pushed > measures.wanted {
-                        BindingSignal::Pressure
-                    } else {
-                        BindingSignal::InFlight
-                    };
+                    self.binding = if is_pushed { BindingSignal::Pressure } else { BindingSignal::InFlight };
                 }
-                self.steer(pressure, measures)
+                self.steer(pressure, is_pushed, measures)
             }
             // A pin holds, or one observation is late: nothing moves.
             (None, _) => Vec::new(),
@@ -185,7 +188,11 @@ impl CursorControl {
 
     /// The rule of a resource without a queue. The slots of namespaces that are forgotten: all that
     /// have asked for nothing since the cursor opened.
-    fn steer(&mut self, pressure: f64, measures: &TickMeasures<'_>) -> Vec<usize> {
+    ///
+    /// Places bound what they are taken by, so that for want of them no less is let in than they
+    /// serve, and what few tenants ask for is left to them. Nothing else bounds what presses upon
+    /// a signal that is pushed.
+    fn steer(&mut self, pressure: f64, is_pushed: bool, measures: &TickMeasures<'_>) -> Vec<usize> {
         if pressure > 1.0 {
             self.calm = 0;
             let cut = (DECREASE * (pressure - 1.0)).min(DECREASE_MAX);
@@ -197,8 +204,14 @@ impl CursorControl {
                 self.share = 1.0;
             }
         }
+        let served: u64 = measures.namespaces.iter().flat_map(|one| one.served).sum();
+        self.served = (served as f64).max(SERVED_KEPT * self.served);
         let offers = measures.namespaces.iter();
         let offers: Vec<_> = offers.filter_map(|one| Some((one, one.offered.as_ref()?))).collect();
+        let total: u64 = offers.iter().flat_map(|(_, levels)| levels.iter()).sum();
+        if !is_pushed && total > 0 {
+            self.share = self.share.max(UNQUEUED_KEPT * self.served / total as f64).min(1.0);
+        }
         if self.share >= 1.0 {
             self.is_at_end = false;
             let before = core::mem::take(&mut self.unqueued);
@@ -212,9 +225,10 @@ impl CursorControl {
         }
         let names: Vec<_> = offers.iter().map(|(one, _)| one.namespace).collect();
         let at = |index: usize, level: usize| offers[index].1[level] as f64;
-        let total: u64 = offers.iter().flat_map(|(_, levels)| levels.iter()).sum();
         let capacity = total as f64 * self.share;
-        let positions = measures.parts.cursors(&names, at, |_, _| true, capacity, LastLevel::Shed);
+        // Where next to nothing is served, no place is idle because of the cursor.
+        let last = if is_pushed || capacity < 1.0 { LastLevel::Shed } else { LastLevel::ShedIfSmall };
+        let positions = measures.parts.cursors(&names, at, |_, _| true, capacity, last);
         self.is_at_end = positions.is_at_end;
         for ((one, _), cursor) in offers.iter().zip(positions.cursors) {
             match self.unqueued.iter_mut().find(|known| known.slot == one.slot) {

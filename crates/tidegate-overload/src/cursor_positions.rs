@@ -23,8 +23,11 @@ pub(crate) enum LastLevel {
     /// It is served: a namespace of which one tenant makes all the demand is then bounded by the
     /// queue, never shed as a whole while places are idle.
     Served,
-    /// It is shed: a resource without a queue has nothing else that bounds it.
+    /// It is shed: nothing else bounds it.
     Shed,
+    /// It is shed, unless less than half of the part would be served then: the places bound what
+    /// few tenants ask for, and would be idle if these were shed as a whole.
+    ShedIfSmall,
 }
 
 impl PromisedParts<'_> {
@@ -120,15 +123,18 @@ fn allowance_for_chance(part: f64, capacity: f64) -> f64 {
 const SECOND_TICKS: f64 = 10.0;
 
 /// The lowest cohort from which on the demand is no more than `part`; with [`LastLevel::Served`]
-/// but for the level in which the part ends.
+/// but for the level in which the part ends. 0 where that level is not to be shed and not small.
 fn position_for(at: impl Fn(usize) -> f64, part: f64, last: LastLevel) -> u16 {
     let mut served = 0.0;
     for cohort in (0..usize::from(COHORTS)).rev() {
         let cost = at(cohort);
         let is_over = match last {
             LastLevel::Served => cost > 0.0 && served >= part,
-            LastLevel::Shed => served + cost > part,
+            LastLevel::Shed | LastLevel::ShedIfSmall => served + cost > part,
         };
+        if is_over && last == LastLevel::ShedIfSmall && served < part / 2.0 {
+            return 0;
+        }
         if is_over {
             return cohort as u16 + 1;
         }

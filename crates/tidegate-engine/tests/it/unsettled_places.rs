@@ -389,39 +389,60 @@ fn permits_that_expire_are_charged_for_their_places() {
     assert!(served >= 170, "{served} of 225");
 }
 
-/// Work of 40 ms at 20 places, 500 a second. One namespace asks 4 000 times a second, the other
-/// 1 000 times, and neither waits.
-#[test]
-fn a_flood_that_does_not_wait_leaves_another_namespace_its_part_with_a_queue_and_without() {
-    for (world, name) in worlds().into_iter().zip(["a queue", "no queue"]) {
-        let mut at_work: Vec<(Timestamp, Permit)> = Vec::new();
-        let mut served = [0; 2];
-        for step in 0..2_000 {
-            let now = world.now();
-            let (over, left) =
-                at_work.into_iter().partition(|(since, _)| now.saturating_since(*since) >= 40 * MS);
-            at_work = left;
-            for (_, permit) in over {
-                assert!(world.engine.settle(permit, Outcome::Succeeded, now).batches.is_empty());
-            }
-            for (number, namespace, asks) in [(0, "batch", 20), (1, "checkout", 5)] {
-                for _ in 0..asks {
-                    match world.begin(&request(namespace, Class::Critical)) {
-                        Stage::Admitted(permit) => {
-                            at_work.push((now, permit));
-                            served[number] += usize::from(step >= 1_000);
-                        }
-                        Stage::Refused(_) => {}
-                        Stage::Waits(_) => panic!("it does not wait"),
+/// The requests of two groups that begin to be served in five seconds, after five of warm-up: work
+/// of 40 ms at 20 places, 2 500 in all. Each group has a namespace, a class and the requests that
+/// it makes every 5 ms, of so many tenants. None waits.
+fn served_of_two(world: &World, tenants: usize, groups: [(&str, Class, usize); 2]) -> [usize; 2] {
+    let tenants: Vec<String> = (0..tenants).map(|tenant| format!("t{tenant}")).collect();
+    let mut tenants = tenants.iter().cycle();
+    let mut at_work: Vec<(Timestamp, Permit)> = Vec::new();
+    let mut served = [0; 2];
+    for step in 0..2_000 {
+        let now = world.now();
+        let (over, left) =
+            at_work.into_iter().partition(|(since, _)| now.saturating_since(*since) >= 40 * MS);
+        at_work = left;
+        for (_, permit) in over {
+            assert!(world.engine.settle(permit, Outcome::Succeeded, now).batches.is_empty());
+        }
+        for (served, (namespace, class, asks)) in served.iter_mut().zip(groups) {
+            for _ in 0..asks {
+                match world.begin(&request(namespace, class).tenant(tenants.next().unwrap())) {
+                    Stage::Admitted(permit) => {
+                        at_work.push((now, permit));
+                        *served += usize::from(step >= 1_000);
                     }
+                    Stage::Refused(_) => {}
+                    Stage::Waits(_) => panic!("it does not wait"),
                 }
             }
-            world.advance(5 * MS);
-            let _ = world.engine.tick(now);
         }
-        // In 5 s each has half of 2 500; without a queue, of what a cursor that swings lets in.
-        let all: usize = served.iter().sum();
-        let least = if name == "a queue" { 2_000 } else { 1_000 };
-        assert!(3 * served[1] >= all && all >= least, "{name}: {served:?}");
+        world.advance(5 * MS);
+        let _ = world.engine.tick(now);
+    }
+    served
+}
+
+#[test]
+fn a_flood_that_does_not_wait_leaves_another_namespace_its_part_with_a_queue_and_without() {
+    for tenants in [1, 3, 100] {
+        for (world, name) in worlds().into_iter().zip(["a queue", "no queue"]) {
+            let groups = [("batch", Class::Critical, 20), ("checkout", Class::Critical, 5)];
+            let served = served_of_two(&world, tenants, groups);
+            let all: usize = served.iter().sum();
+            assert!(3 * served[1] >= all && all >= 2_000, "{name}, {tenants} tenants: {served:?}");
+        }
+    }
+}
+
+#[test]
+fn a_flood_of_a_lower_class_that_does_not_wait_leaves_a_higher_one_what_it_asks_for() {
+    for tenants in [1, 3, 100] {
+        for (world, name) in worlds().into_iter().zip(["a queue", "no queue"]) {
+            let groups = [("batch", Class::Sheddable, 20), ("batch", Class::Critical, 1)];
+            let served = served_of_two(&world, tenants, groups);
+            let all: usize = served.iter().sum();
+            assert!(served[1] >= 900 && all >= 1_750, "{name}, {tenants} tenants: {served:?}");
+        }
     }
 }
