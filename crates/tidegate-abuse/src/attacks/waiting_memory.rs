@@ -58,7 +58,7 @@ const ALL: [WaitingProtocol; 6] = [
 struct FilledMemory {
     /// `memory.waiting` in MiB.
     bound_mib: u64,
-    /// The most growth of the daemon in hundredths of the bound. A small one is smaller than what the
+    /// The most growth of the daemon in hundredths of the bound. A small bound is less than the
     /// first requests of a protocol take once.
     growth_max: u64,
     /// The bytes of each of four descriptors that a call over gRPC only looks at.

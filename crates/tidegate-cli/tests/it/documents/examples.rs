@@ -369,8 +369,8 @@ pub(super) fn run_with(parts: &[Part], programs: &[(&str, &Path)]) -> Vec<String
             Part::Step(step) => {
                 steps.push(step);
                 script.extend(["failed=\nprintf %s '", BEGIN, "'\n"]);
-                // A step with an output may fail: that is a part of what the page shows. What one
-                // without an output leaves running may print later, and not into a step after it.
+                // A step with an output may fail: that is a part of what the page shows. Programs
+                // that a step without an output leaves running print into no later step.
                 if step.output.is_none() {
                     script.extend(["trap 'failed=\"$failed $BASH_COMMAND;\"' ERR\n{\n", &step.script]);
                     let printed = format!("\"$HOME/../printed-{}\"", step.line);
@@ -532,7 +532,7 @@ fn a_page_that_shows_something_else_is_found() {
     assert_eq!(run(&[step("echo a\n", Some("b\n"))]), ["1: the page shows\nb\nand the block prints\na\n"]);
     assert_eq!(run(&[step("echo a; false\n", None)]), ["1: failed: false;\na\n"]);
     assert_eq!(run(&[step("exit 0\n", None)]), ["1: the block did not end:\nexit 0\n"]);
-    // What a step leaves running prints nothing into the next.
+    // A program that a step leaves running prints nothing into the next.
     let slow = step("{ sleep 0.2; echo late; } &\n", None);
     assert_eq!(run(&[slow, step("wait\necho b\n", Some("b\n"))]), [""; 0]);
 }
