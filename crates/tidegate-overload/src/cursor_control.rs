@@ -1,10 +1,10 @@
 //! The controller of the admission cursor: pressure and demand in, a position out.
 
-use tidegate_core::{BindingSignal, Timestamp};
+use tidegate_core::{BindingSignal, Class, Timestamp};
 
 use crate::allowance::{Allowance, NamespacePosition, TickLoad};
 use crate::cursor::Cursor;
-use crate::cursor_positions::{LastLevel, PromisedParts, UNQUEUED_KEPT};
+use crate::cursor_positions::{LastLevel, PromisedParts, UNQUEUED_KEPT, cohorts_of};
 use crate::namespace_cursor::NamespaceCursor;
 use crate::namespace_slots::NamespaceTick;
 use crate::queue_observation::QueueObservation;
@@ -189,9 +189,9 @@ impl CursorControl {
     /// The rule of a resource without a queue. The slots of namespaces that are forgotten: all that
     /// have asked for nothing since the cursor opened.
     ///
-    /// Places bound what they are taken by, so that for want of them no less is let in than they
-    /// serve, and what few tenants ask for is left to them. Nothing else bounds what presses upon
-    /// a signal that is pushed.
+    /// Where all ask in one class, and places are what lacks, no less is let in than they serve,
+    /// and what few tenants ask for is left to them: they bound it. The cursor puts classes in
+    /// order, and nothing else bounds what presses upon a signal that is pushed.
     fn steer(&mut self, pressure: f64, is_pushed: bool, measures: &TickMeasures<'_>) -> Vec<usize> {
         if pressure > 1.0 {
             self.calm = 0;
@@ -209,7 +209,11 @@ impl CursorControl {
         let offers = measures.namespaces.iter();
         let offers: Vec<_> = offers.filter_map(|one| Some((one, one.offered.as_ref()?))).collect();
         let total: u64 = offers.iter().flat_map(|(_, levels)| levels.iter()).sum();
-        if !is_pushed && total > 0 {
+        let asks = |class: usize| {
+            offers.iter().any(|(_, levels)| levels[cohorts_of(class)].iter().any(|count| *count > 0))
+        };
+        let is_left_to_places = !is_pushed && (0..Class::ALL.len()).filter(|class| asks(*class)).count() == 1;
+        if is_left_to_places {
             self.share = self.share.max(UNQUEUED_KEPT * self.served / total as f64).min(1.0);
         }
         if self.share >= 1.0 {

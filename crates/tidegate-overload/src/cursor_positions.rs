@@ -103,7 +103,8 @@ pub(crate) const UNQUEUED_KEPT: f64 = 1.5;
 /// By so much a demand may be above its part because of rounding.
 const ROUNDING: f64 = 1e-9;
 
-const fn cohorts_of(class: usize) -> core::ops::Range<usize> {
+/// The levels of the class of a number.
+pub(crate) const fn cohorts_of(class: usize) -> core::ops::Range<usize> {
     let first = class * COHORTS as usize;
     first..first + COHORTS as usize
 }

@@ -434,15 +434,3 @@ fn a_flood_that_does_not_wait_leaves_another_namespace_its_part_with_a_queue_and
         }
     }
 }
-
-#[test]
-fn a_flood_of_a_lower_class_that_does_not_wait_leaves_a_higher_one_what_it_asks_for() {
-    for tenants in [1, 3, 100] {
-        for (world, name) in worlds().into_iter().zip(["a queue", "no queue"]) {
-            let groups = [("batch", Class::Sheddable, 20), ("batch", Class::Critical, 1)];
-            let served = served_of_two(&world, tenants, groups);
-            let all: usize = served.iter().sum();
-            assert!(served[1] >= 900 && all >= 1_750, "{name}, {tenants} tenants: {served:?}");
-        }
-    }
-}
