@@ -209,10 +209,11 @@ impl CursorControl {
         let offers = measures.namespaces.iter();
         let offers: Vec<_> = offers.filter_map(|one| Some((one, one.offered.as_ref()?))).collect();
         let total: u64 = offers.iter().flat_map(|(_, levels)| levels.iter()).sum();
-        let asks = |class: usize| {
-            offers.iter().any(|(_, levels)| levels[cohorts_of(class)].iter().any(|count| *count > 0))
+        let asks = |class: &Class| {
+            let levels = cohorts_of(*class as usize);
+            offers.iter().any(|(_, offered)| offered[levels.clone()].iter().any(|count| *count > 0))
         };
-        let is_left_to_places = !is_pushed && (0..Class::ALL.len()).filter(|class| asks(*class)).count() == 1;
+        let is_left_to_places = !is_pushed && Class::ALL.iter().filter(|class| asks(class)).count() == 1;
         if is_left_to_places {
             self.share = self.share.max(UNQUEUED_KEPT * self.served / total as f64).min(1.0);
         }
@@ -231,7 +232,8 @@ impl CursorControl {
         let at = |index: usize, level: usize| offers[index].1[level] as f64;
         let capacity = total as f64 * self.share;
         // Where next to nothing is served, no place is idle because of the cursor.
-        let last = if is_pushed || capacity < 1.0 { LastLevel::Shed } else { LastLevel::ShedIfSmall };
+        let last =
+            if is_left_to_places && capacity >= 1.0 { LastLevel::ShedIfSmall } else { LastLevel::Shed };
         let positions = measures.parts.cursors(&names, at, |_, _| true, capacity, last);
         self.is_at_end = positions.is_at_end;
         for ((one, _), cursor) in offers.iter().zip(positions.cursors) {
@@ -246,4 +248,47 @@ impl CursorControl {
 
 const fn open(slot: usize) -> NamespacePosition {
     NamespacePosition { slot, cursor: NamespaceCursor::OPEN, marginal: NamespaceCursor::OPEN }
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests {
+    use super::*;
+    use crate::cursor::LEVELS;
+    use crate::fair_queue::QueueConfig;
+    use crate::namespaces::{NamespaceKey, NamespaceShares};
+
+    /// The cursor of a namespace after a tick in which twice the places were wanted. Each class
+    /// makes so many requests, all of one tenant, and twenty were served.
+    fn cursor_after(asked: &[(Class, u64)]) -> NamespaceCursor {
+        let mut offered = Box::new([0; LEVELS]);
+        for (class, requests) in asked {
+            offered[cohorts_of(*class as usize)][50] = *requests;
+        }
+        let mut tick = NamespaceTick::idle(0, NamespaceKey::Exact(1));
+        tick.offered = Some(offered);
+        tick.served[asked[0].0 as usize] = 20;
+        let (config, shares) = (QueueConfig::default(), NamespaceShares::default());
+        let measures = TickMeasures {
+            namespaces: &[tick],
+            parts: PromisedParts { config: &config, shares: &shares },
+            wanted: 2.0,
+            utilization: 1.0,
+            places: 20,
+            turned_away: 0,
+            queue: None,
+        };
+        let mut control = CursorControl::new();
+        let now = Timestamp::from_nanos(1);
+        let _ = control.tick(&measures, now);
+        let [position] = control.positions(measures.parts)[..] else { panic!("one namespace") };
+        position.cursor
+    }
+
+    #[test]
+    fn one_large_tenant_is_left_to_the_places_where_all_ask_in_one_class() {
+        assert_eq!(cursor_after(&[(Class::Sheddable, 100)]), NamespaceCursor::OPEN);
+        let of_two = cursor_after(&[(Class::Sheddable, 100), (Class::Critical, 10)]);
+        assert_eq!(of_two, NamespaceCursor::new([51, 0, 0, 0]), "the lower class is shed");
+    }
 }

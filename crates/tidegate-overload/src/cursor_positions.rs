@@ -124,7 +124,8 @@ fn allowance_for_chance(part: f64, capacity: f64) -> f64 {
 const SECOND_TICKS: f64 = 10.0;
 
 /// The lowest cohort from which on the demand is no more than `part`; with [`LastLevel::Served`]
-/// but for the level in which the part ends. 0 where that level is not to be shed and not small.
+/// but for the level in which the part ends. 0 where [`LastLevel::ShedIfSmall`] leaves all of them
+/// to the places.
 fn position_for(at: impl Fn(usize) -> f64, part: f64, last: LastLevel) -> u16 {
     let mut served = 0.0;
     for cohort in (0..usize::from(COHORTS)).rev() {
