@@ -98,11 +98,29 @@ impl<'context> Daemon<'context> {
 
     /// As [`Daemon::start`], in a folder that may hold files the policy refers to.
     pub fn start_in(context: &'context AttackContext, folder: Folder, config: &str) -> Result<Self, Failure> {
-        let command = Command::new(context.binary());
+        Self::start_by(context, folder, config, Command::new(context.binary()))
+    }
+
+    fn start_by(
+        context: &'context AttackContext,
+        folder: Folder,
+        config: &str,
+        command: Command,
+    ) -> Result<Self, Failure> {
         Self::spawn(context, folder, config, command)?.map_err(|failure| {
             let status = failure.status.map_or("still starting".to_owned(), |status| status.to_string());
             Failure::Unfinished(format!("the daemon did not start ({status}): {}", failure.log.trim()))
         })
+    }
+
+    /// As [`Daemon::start`]; the allocator gives memory that is free back to the system at once.
+    pub fn start_without_spare_memory(
+        context: &'context AttackContext,
+        config: &str,
+    ) -> Result<Self, Failure> {
+        let mut command = Command::new(context.binary());
+        command.env("MIMALLOC_PURGE_DELAY", "0");
+        Self::start_by(context, Folder::new()?, config, command)
     }
 
     /// As [`Daemon::start_in`], with files of at most `kib` KiB until
