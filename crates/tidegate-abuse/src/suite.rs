@@ -100,7 +100,7 @@ pub const ATTACKS: &[Attack] = attacks! {
     "waiting-requests" Long proxy_load::waiting_requests:
         "others keep half of their throughput beside 1 023 requests that wait";
     "waiting-memory-brief" Brief waiting_memory::brief_run:
-        "callers that fill the 12 MiB for requests that wait take at most 1.5 times as much";
+        "callers that fill the 24 MiB for requests that wait take at most 1.5 times as much";
     "waiting-memory" Long waiting_memory::long_run:
         "callers that fill the 48 MiB for requests that wait take at most 1.3 times as much";
     "slow-upstream" Long proxy_load::slow_upstream:

@@ -70,11 +70,11 @@ struct FilledMemory {
 }
 
 const BRIEF: FilledMemory =
-    FilledMemory { bound_mib: 12, growth_max: 150, looked_at: 15_000, counts_spare: false, at_once: 3 };
+    FilledMemory { bound_mib: 24, growth_max: 150, looked_at: 15_000, counts_spare: false, at_once: 3 };
 const LONG: FilledMemory =
     FilledMemory { bound_mib: 48, growth_max: 130, looked_at: BODY_BYTES, counts_spare: true, at_once: 1 };
 
-/// 12 MiB over each protocol.
+/// 24 MiB over each protocol.
 pub(crate) fn brief_run(context: &AttackContext) -> AttackResult {
     run_all(context, BRIEF)
 }

@@ -271,6 +271,37 @@ async fn issue_39_a_queue_that_is_too_long_names_the_tenant() {
 }
 
 #[tokio::test]
+async fn issue_39_a_request_whose_queue_stands_at_its_turn_names_the_tenant() {
+    let daemon = Daemon::start().await;
+    let body = |tenant: &str| {
+        json!({"namespace": "api", "resource": "slow", "class": "sheddable", "wait_ms": 30_000,
+            "attributes": {"tenant": tenant}})
+    };
+    let mut admitted = daemon.check(&body("t0")).await;
+    let mut waiting = Vec::new();
+    for tenant in ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t40"] {
+        waiting.push(daemon.asked(&body(tenant)).await);
+        eventually("it waits", async || daemon.handle.proxy_waiting() == waiting.len()).await;
+    }
+    // Of two departures at 20 ms each follows a target of 40 ms. The queue stands above it from the
+    // third on, for longer than 100 ms at the eighth; the ninth has waited for 180 ms.
+    let mut refused = None;
+    for client in &mut waiting {
+        assert!(refused.is_none(), "{refused:?}");
+        daemon.clock.advance(Duration::from_millis(20));
+        let permit = json!({"permit": admitted.json()["permit"]}).to_string();
+        assert_eq!(daemon.client().await.post("/v1/settle", &permit).await.status, 200);
+        let answer = client.answer().await.unwrap();
+        if answer.status == 200 { admitted = answer } else { refused = Some(answer) }
+    }
+    let refused = refused.expect("the last one has waited for too long");
+    assert_eq!((refused.status, scope_of(&refused)), (529, json!({"class": "sheddable", "tenant": "t40"})));
+    let resource = Some("slow");
+    let delay = Mechanism { reason: "overload_shed", name: "queue_delay", class: "sheddable", resource };
+    daemon.is_observed(&delay, "http", 1).await;
+}
+
+#[tokio::test]
 async fn issue_39_a_resource_that_paces_names_the_tenant() {
     let daemon = Daemon::start().await;
     let body = json!({"namespace": "api", "resource": "app"});
