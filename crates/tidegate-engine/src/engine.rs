@@ -1,27 +1,9 @@
 //! The engine: which namespaces there are, what they share, and everything that is not the order
 //! itself.
 
+mod administration;
 mod admission;
-mod batch_admission;
-mod carried;
-mod configuration;
-mod exact_limit;
-mod explanation;
-mod lease_plane;
-mod membership;
-mod operations;
-mod override_changes;
-mod peek;
-mod permit_store;
-mod plane_changes;
-mod queue_admission;
-mod refusal;
-mod reload;
-mod settlement;
-mod store_plane;
-mod store_silence;
-mod table_lease_plane;
-mod tick;
+mod views;
 
 use core::fmt;
 use std::collections::HashMap;
@@ -44,10 +26,10 @@ use tidegate_overload::{
 };
 use tidegate_store::{Batch, NoteChange};
 
-pub use explanation::Explained;
-pub use peek::PeekReport;
-pub use reload::{Change, LimitChange, ReloadReport};
-pub use tick::{Tick, TickAction};
+pub use administration::reload::{Change, LimitChange, ReloadReport};
+pub use administration::tick::{Tick, TickAction};
+pub use views::explanation::Explained;
+pub use views::peek::PeekReport;
 
 use crate::blocks::KnownBlocks;
 use crate::capacity_control::CapacityControl;

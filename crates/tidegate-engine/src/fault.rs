@@ -1,4 +1,4 @@
-//! Mistakes that tests plant in the row of planes, to show that they would be found.
+//! Mistakes that tests plant in the walk of the planes, to show that they would be found.
 
 use tidegate_core::planted_fault::planted;
 

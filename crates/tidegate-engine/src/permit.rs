@@ -284,6 +284,14 @@ pub(crate) struct Holds {
 }
 
 impl Holds {
+    /// The holds of a request of this cost before any plane has charged it.
+    #[inline]
+    pub(crate) fn nothing(home: Home, cost: Cost, now: Timestamp) -> Self {
+        Self::new(home, tidegate_core::Permit::without_charges(cost, now))
+    }
+
+    #[expect(clippy::inline_always, reason = "it is large, and is built where it is held only so")]
+    #[inline(always)]
     pub(crate) fn new(home: Home, limits: tidegate_core::Permit) -> Self {
         Self {
             home,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Gate, Limit, NamespaceConfig};
 use tidegate_store::NoteChange;
 
-use super::Engine;
+use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::numbers::in_words;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tidegate_core::NamespaceConfig;
 use tidegate_store::NoteChange;
 
-use super::Engine;
+use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::lineage::Lineage;
 use crate::overrides::{Overrides, RuntimeOverride};

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Algorithm, Cost, Gate, Timestamp};
 use tidegate_store::{Batch, Kind, Operation, RequestId};
 
-use super::Engine;
+use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::permit::{Completion, Holds, Outcome, Permit, Settled, StoredOperation};
 use crate::place::Loan;
@@ -40,7 +40,7 @@ impl Engine {
     }
 
     /// Batches that do each of these operations by itself, as few as there may be.
-    pub(super) fn each_in_batches(&self, operations: &[Operation]) -> Vec<Batch> {
+    pub(crate) fn each_in_batches(&self, operations: &[Operation]) -> Vec<Batch> {
         let batches = operations.chunks(Batch::OPERATIONS_MAX);
         batches.map(|some| Batch::each(self.next_batch_id(), some.iter().cloned())).collect()
     }
@@ -85,7 +85,7 @@ impl Engine {
 
     /// The operations that correct charges in a store, each of `cost`, to what the end of the work
     /// says.
-    pub(super) fn settling(
+    pub(crate) fn settling(
         &self,
         charged: impl Iterator<Item = StoredOperation>,
         cost: Cost,
@@ -122,21 +122,21 @@ impl Engine {
 
     /// A loan of these concurrency limits.
     #[cold]
-    pub(super) fn loan(&self, keys: SmallVec<[u64; 2]>) -> Loan {
+    pub(crate) fn loan(&self, keys: SmallVec<[u64; 2]>) -> Loan {
         Loan { room: Arc::clone(&self.shared.room), keys }
     }
 
     /// Adds what there is to know of a request to which concurrency limits lent permits: how long
     /// they are held, and which waiting requests to call when they are returned.
     #[cold]
-    pub(super) fn lend(&self, gate: &Gate, holds: &mut Holds) {
+    pub(crate) fn lend(&self, gate: &Gate, holds: &mut Holds) {
         holds.longest_hold = longest_hold(gate);
         holds.loan = Some(Box::new(self.loan(holds.limits.lent_keys().collect())));
     }
 
     /// Returns what a request holds, the last first; charges of the store are left as a batch to
     /// be sent.
-    pub(super) fn take_back(&self, holds: Holds, now: Timestamp) -> Option<Batch> {
+    pub(crate) fn take_back(&self, holds: Holds, now: Timestamp) -> Option<Batch> {
         let Holds { limits, leased, units, place, stored, loan, .. } = holds;
         let mut batch = None;
         if let Some(stored) = stored {
@@ -167,7 +167,7 @@ impl Engine {
 
     /// Returns what requests hold, the last first; charges of the store are left as batches to be
     /// sent. All the requests of a batch are among them, so that the batch can be undone whole.
-    pub(super) fn take_back_all(
+    pub(crate) fn take_back_all(
         &self,
         holds: impl IntoIterator<Item = Holds, IntoIter: DoubleEndedIterator>,
         now: Timestamp,

@@ -11,19 +11,19 @@ use crate::continuation::{ExactName, LeaseName};
 use crate::limit_report::LimitReport;
 
 /// The key of a request under an exact limit, as stores have it.
-pub(super) fn key_of(gate: &Gate, limit: &ExactLimit<'_>) -> Result<Key, StoreError> {
+pub(crate) fn key_of(gate: &Gate, limit: &ExactLimit<'_>) -> Result<Key, StoreError> {
     Key::new(gate.namespace(), limit.identity, &limit.key)
 }
 
 /// Whether the store has charged something for an operation: for one of a shadow limit only where
 /// there was room.
-pub(super) fn is_charged(outcome: &Outcome) -> bool {
+pub(crate) fn is_charged(outcome: &Outcome) -> bool {
     outcome.verdict == Verdict::Admit && outcome.counted
 }
 
 /// Operations that block the keys that exceeded a limit with a block; the answer then says that
 /// they are blocked.
-pub(super) fn block_exceeded(
+pub(crate) fn block_exceeded(
     operations: &[Operation],
     exact: &[ExactName],
     outcomes: &mut [Outcome],
@@ -40,7 +40,7 @@ pub(super) fn block_exceeded(
 
 /// Operations that block the keys of which a report has left nothing, where their limit blocks keys
 /// that exceed it; the answer then says that they are blocked. Leased keys are blocked elsewhere.
-pub(super) fn block_exhausted(
+pub(crate) fn block_exhausted(
     operations: &[Operation],
     exact: &[ExactName],
     outcomes: &mut [Outcome],
@@ -69,7 +69,7 @@ fn block(
 }
 
 /// The remaining quota of an exact limit.
-pub(super) fn report_of(limit: &ExactName, outcome: &Outcome) -> LimitReport {
+pub(crate) fn report_of(limit: &ExactName, outcome: &Outcome) -> LimitReport {
     LimitReport {
         name: limit.name.to_string(),
         limit: limit.limit,
@@ -83,11 +83,11 @@ pub(super) fn report_of(limit: &ExactName, outcome: &Outcome) -> LimitReport {
 }
 
 /// Whether an exact limit that enforces refuses what it was asked.
-pub(super) fn refuses(limit: &ExactName, outcome: &Outcome) -> bool {
+pub(crate) fn refuses(limit: &ExactName, outcome: &Outcome) -> bool {
     !limit.is_shadow && outcome.verdict != Verdict::Admit
 }
 
-pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
+pub(crate) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
     ExactName {
         name: Text::from(limit.name),
         limit: limit.algorithm.limit(),
@@ -115,13 +115,13 @@ pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
 }
 
 /// The remaining quota of exact limits.
-pub(super) fn reports(exact: &[ExactName], outcomes: &[Outcome]) -> Vec<LimitReport> {
+pub(crate) fn reports(exact: &[ExactName], outcomes: &[Outcome]) -> Vec<LimitReport> {
     let answered = exact.iter().zip(outcomes);
     answered.map(|(name, outcome)| report_of(name, outcome)).collect()
 }
 
 /// How long an operation holds a permit, if it does.
-pub(super) fn hold_of(operation: &Operation) -> Option<Duration> {
+pub(crate) fn hold_of(operation: &Operation) -> Option<Duration> {
     match (&operation.kind, &operation.algorithm) {
         (Kind::Acquire { .. }, Algorithm::Concurrency(concurrency)) => Some(concurrency.hold()),
         _ => None,

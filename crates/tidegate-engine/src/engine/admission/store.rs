@@ -8,10 +8,11 @@ use smallvec::{SmallVec, smallvec};
 use tidegate_core::gate::LocatedRequest;
 use tidegate_core::{Gate, Refusal, Timestamp};
 use tidegate_overload::OfferOutcome;
-use tidegate_store::{Answer, Batch, HolderId, Kind, Operation, StoreError};
+use tidegate_store::{Batch, HolderId, Kind, Operation, StoreError};
 
-use super::Engine;
+use super::answer::{Answer, Mode};
 use super::exact_limit::{block_exceeded, exact_name, hold_of, is_charged, key_of, refuses, report_of};
+use super::located::Located;
 use super::refusal::denied_by_store;
 use super::store_silence::charge_instead;
 use crate::continuation::{
@@ -19,17 +20,51 @@ use crate::continuation::{
 };
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::outcome_of;
+use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::permit::{Holds, Permit, StoreCharge};
 use crate::request::Request;
 
 /// Refusals, each with the position of its request.
-pub(super) type Refusals = Vec<(usize, Refusal)>;
+pub(crate) type Refusals = Vec<(usize, Refusal)>;
+
+/// Of a request that is charged so far the question for the store. On a walk that explains, the
+/// limits that the store is to be asked about.
+#[expect(clippy::inline_always, reason = "most requests have nothing to ask here")]
+#[inline(always)]
+pub(crate) fn step(
+    engine: &Engine,
+    located: &mut Located<'_>,
+    mode: Mode,
+    holds: &mut Option<Holds>,
+    now: Timestamp,
+) -> Answer {
+    match (mode, holds) {
+        (Mode::Charge, Some(holds)) => {
+            let Located { request, gate, at, stored, question, .. } = located;
+            if let Some(stored) = stored {
+                *question = engine.question(*at, gate, request, stored, now)?;
+            }
+            if holds.limits.must_be_settled() {
+                engine.lend(gate, holds);
+            }
+        }
+        (Mode::Explain, _) => {
+            let Located { request, gate, said: Some(said), .. } = located else { return Ok(()) };
+            let exact = gate.remote_limits(request.attributes, now);
+            said.looks = engine.operations_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
+            said.exact_at = exact.iter().map(|one| one.index).collect();
+            said.exact = exact.iter().map(exact_name).collect();
+        }
+        (Mode::Charge | Mode::Look | Mode::LookAtLimits, _) => {}
+    }
+    Ok(())
+}
 
 impl Engine {
     /// The question of a request for the store; `None` if it has no exact limits.
     #[inline]
-    pub(super) fn question<'g>(
+    pub(crate) fn question<'g>(
         &self,
         at: usize,
         gate: &'g Gate,
@@ -52,10 +87,10 @@ impl Engine {
     }
 
     /// Goes on after the store has answered, or failed to.
-    pub(super) fn resume_store(
+    pub(crate) fn resume_store(
         &self,
         asked: StoreQuestion,
-        answer: Result<Answer, StoreError>,
+        answer: Result<tidegate_store::Answer, StoreError>,
         now: Timestamp,
     ) -> Step {
         let StoreQuestion { batch, then } = asked;
@@ -120,7 +155,11 @@ impl Engine {
     /// Has a batch that gives something back sent again in the background, if the store failed to
     /// take it and may take it later: [`Engine::take_lease_asks`]. Without this a slot of a
     /// `concurrency` limit would stay taken for all of its `hold`.
-    pub(super) fn send_return_again(&self, batch: Batch, answer: &Result<Answer, StoreError>) {
+    pub(crate) fn send_return_again(
+        &self,
+        batch: Batch,
+        answer: &Result<tidegate_store::Answer, StoreError>,
+    ) {
         if answer.as_ref().is_err_and(StoreError::is_transient) {
             self.post_undo(batch);
         }
@@ -149,7 +188,7 @@ impl Engine {
 }
 
 /// Asks the store about one request.
-pub(super) fn ask_one(holds: Holds, origin: Origin, question: LimitQuestion, now: Timestamp) -> Step {
+pub(crate) fn ask_one(holds: Holds, origin: Origin, question: LimitQuestion, now: Timestamp) -> Step {
     ask(
         BatchAdmission {
             holds: smallvec![holds],
@@ -165,7 +204,7 @@ pub(super) fn ask_one(holds: Holds, origin: Origin, question: LimitQuestion, now
 /// every question has been asked.
 ///
 /// The operations of one request stay in one batch, so that its refusal is complete.
-pub(super) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
+pub(crate) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
     let first = admission.asked.end;
     let mut until = first;
     let mut operations: Vec<Operation> = Vec::new();
@@ -201,7 +240,12 @@ pub(super) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
 
 impl BatchAdmission {
     /// The refusal of each request in the batch, after the store has refused.
-    fn denied(&self, batch: &Batch, mut answer: Answer, blocks: &mut Vec<Operation>) -> Refusals {
+    fn denied(
+        &self,
+        batch: &Batch,
+        mut answer: tidegate_store::Answer,
+        blocks: &mut Vec<Operation>,
+    ) -> Refusals {
         let mut refused = Vec::new();
         let (mut operations, mut outcomes) = (&batch.operations[..], &mut answer.outcomes[..]);
         for question in &self.questions[self.asked.clone()] {
@@ -234,7 +278,7 @@ impl BatchAdmission {
     }
 
     /// Gives each of those that were asked its part of what the store has charged.
-    fn charged(&mut self, engine: &Engine, batch: Batch, answer: &Answer) {
+    fn charged(&mut self, engine: &Engine, batch: Batch, answer: &tidegate_store::Answer) {
         let Batch { id, mode, operations, .. } = batch;
         let is_shared = shared_keys(&operations, &answer.outcomes, self.asked.len());
         let mut asked = operations.into_iter().zip(is_shared);

@@ -3,23 +3,24 @@
 //! A request that waits holds nothing but its position. When it is called, or its time has come, it
 //! begins anew as a repeated attempt, so that its demand is not counted twice.
 
-use core::cell::Cell;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::{AccessOperation, Class, Gate, Reason, Refusal, RefusalDetails, Retry, Timestamp};
+use tidegate_core::{AccessOperation, Class, Gate, Plane, Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use tidegate_overload::{
     ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, PlaceRefusal, QueueCounts, QueueShed,
     RequestRecord, ResourceId, RoomBounds, RoomUse, TurnVerdict,
 };
 
-use super::lease_plane::Waited;
+use super::answer::{Mode, Stop};
+use super::located::Located;
 use super::refusal::{drained, late_for, past_deadline, queue_full, shed_by, undecidable};
-use super::{Engine, hasher};
+use super::waited::Waited;
 use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
+use crate::engine::{Engine, hasher};
 use crate::error::RequestError;
 use crate::permit::Holds;
 use crate::place::lacks_in_flight_place;
@@ -56,7 +57,7 @@ impl Engine {
 
     /// Tells each resource what its queue saw since the last tick, and each queue how long its
     /// resource takes for a request.
-    pub(super) fn observe_queues(&self, overload: &Overload, now: Timestamp) {
+    pub(crate) fn observe_queues(&self, overload: &Overload, now: Timestamp) {
         for (resource, _) in overload.queues() {
             let times = overload.service_times(resource);
             let bounds = overload.place_bounds(resource);
@@ -89,55 +90,62 @@ impl Engine {
     }
 
     /// [`Engine::admit`] for a request that may wait for its turn, or has waited for it.
-    pub(super) fn admit_patient(
+    pub(crate) fn admit_patient(
         &self,
         request: &Request<'_>,
         waited: Waited<'_>,
-        demand: Option<Demand>,
+        mut demand: Option<Demand>,
         seat: Option<Seat>,
         now: Timestamp,
     ) -> Result<Step, RequestError> {
         let room = &self.shared.room;
         let returns = room.returns();
-        let (demand, is_new) = (Cell::new(demand), seat.is_none());
-        if is_new
+        if seat.is_none()
             && room.count() > 0
-            && let Some(queued) = self.join_line(request, &demand, returns, now)
+            && let Some(queued) = self.join_line(request, waited, &mut demand, returns, now)
         {
             return Ok(queued);
         }
-        let seat = Cell::new(seat);
-        self.pass_row(
-            request,
-            0,
-            waited,
-            now,
-            |refusal, counted| {
-                let demand = self.demand(demand.take(), counted);
-                let denial = Denial { refusal, demand, seat: seat.take(), returns };
-                self.wait_or_refuse(request, denial, now)
-            },
-            |flights, counted| {
-                let demand = self.demand(demand.take(), counted);
-                let seat = seat.take().map(|seat| aside(seat, now));
-                Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat)))
-            },
-            |gate, mut first, question, counted| {
-                if question.is_none()
-                    && let Some(seat) = seat.take()
+        let gate = match self.gate_of(request) {
+            Ok(gate) => gate,
+            Err(error) => {
+                fail(demand);
+                return Err(error);
+            }
+        };
+        let mut located = self.locate(request, gate, &waited, now);
+        let mut holds = None;
+        let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
+        match answer {
+            Ok(()) => {
+                let (mut seat, gate) = (seat, located.gate);
+                if located.question.is_none()
+                    && let (Some(seat), Some(holds)) = (seat.take(), &mut holds)
                 {
-                    self.serve(seat, gate, request, &mut first, now);
+                    self.serve(seat, gate, request, holds, now);
                 }
-                let patience = || {
+                let patience = located.question.is_some().then(|| {
                     let owned = OwnedRequest::new(request, gate.shared_namespace());
                     let seat = seat.take().map(|seat| aside(seat, now));
                     let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request));
-                    Some(Box::new(Patience { request: owned, seat, entrant, returns }))
-                };
-                self.pass_one(request, gate, first, question, demand.take(), counted, patience, now)
-            },
-            || fail(demand.take()),
-        )
+                    Box::new(Patience { request: owned, seat, entrant, returns })
+                });
+                Ok(self.pass_one(&mut located, holds, demand, patience, now))
+            }
+            Err(Stop::Refuse(refusal)) => {
+                let demand = self.demand(demand, located.record);
+                Ok(self.wait_or_refuse(request, Denial { refusal, demand, seat, returns }, now))
+            }
+            Err(Stop::Wait(flights)) => {
+                let demand = self.demand(demand, located.record);
+                let seat = seat.map(|seat| aside(seat, now));
+                Ok(Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat))))
+            }
+            Err(Stop::Fail(error)) => {
+                self.decided(demand, located.record, OfferOutcome::Failed);
+                Err(*error)
+            }
+        }
     }
 
     /// Lets a new request join the line of others that wait for one of its counters or for a place,
@@ -149,37 +157,41 @@ impl Engine {
     fn join_line(
         &self,
         request: &Request<'_>,
-        demand: &Cell<Option<Demand>>,
+        waited: Waited<'_>,
+        demand: &mut Option<Demand>,
         returns: u64,
         now: Timestamp,
     ) -> Option<Step> {
-        let gate = self.gate(request.namespace).ok()?;
-        self.check_table(request).ok()?;
         let until = until(request);
-        let target = self.target_of(gate, request, now);
-        if until <= now || self.is_below_cursor(target) {
+        if until <= now {
             return None;
         }
+        let mut located = self.locate(request, self.gate_of(request).ok()?, &waited, now);
+        let mut holds = None;
+        // Its own limits are looked at, not charged: a request that they refuse for longer than it
+        // may wait gains nothing in a line. Its attempt reports that.
+        match self.walk(&mut located, Mode::LookAtLimits, &mut holds, now) {
+            Ok(()) => {}
+            Err(Stop::Refuse(refusal)) => {
+                let obstacle = self.obstacle_of(&refusal, request, now);
+                obstacle.filter(|(_, ask_at)| *ask_at <= until && refusal.plane() == Plane::Limits)?;
+            }
+            Err(Stop::Wait(_) | Stop::Fail(_)) => return None,
+        }
+        let Located { gate, record, .. } = located;
         let counters = gate.counter_keys(request.attributes, now);
         let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
         let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
         let obstacles: SmallVec<[Obstacle; 4]> =
             counters.chain(self.lines_for_units(request, now)).chain(place).collect();
-        let entrant = self.new_entrant(gate, request, *obstacles.first()?, target);
-        // Its own limits are looked at, not charged: a request that they refuse for longer than it
-        // may wait gains nothing in a line. Its attempt reports that.
-        if let Some(refusal) = gate.peek(request.attributes, request.cost, now).refusal
-            && self.obstacle_of(&refusal, request, now).is_none_or(|(_, ask_at)| ask_at > until)
-        {
-            return None;
-        }
+        let entrant = self.new_entrant(gate, request, *obstacles.first()?, record);
         let room = &self.shared.room;
         let RoomAnswer::Waits { seat, is_next } =
             Room::join(room, entrant, &obstacles, request.class, returns, now)
         else {
             return None;
         };
-        let demand = demand.take().or_else(|| self.offer(request, target, now));
+        let demand = demand.take().or_else(|| self.offer(request, record, now));
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         let ask_at = Timestamp::MIN;
         Some(queued(owned, (seat, is_next), demand, None, ask_at, until))
@@ -198,13 +210,6 @@ impl Engine {
         self.demand(None, Some(record))
     }
 
-    /// Whether the cursor of its resource sheds a request, so that it does not wait.
-    fn is_below_cursor(&self, target: Option<RequestRecord>) -> bool {
-        self.overload()
-            .zip(target)
-            .is_some_and(|(overload, target)| overload.is_below_cursor(target.resource(), target.level()))
-    }
-
     /// Takes a request out of the room that is admitted: its tenant is charged in the fair queue of
     /// the resource, and the place remembers it for the correction.
     fn serve(&self, seat: Seat, gate: &Gate, request: &Request<'_>, holds: &mut Holds, now: Timestamp) {
@@ -219,7 +224,7 @@ impl Engine {
     }
 
     /// A request that is about to wait, with its rank if it is one of the least important.
-    pub(super) fn new_entrant(
+    pub(crate) fn new_entrant(
         &self,
         gate: &Gate,
         request: &Request<'_>,
@@ -244,7 +249,7 @@ impl Engine {
     }
 
     /// Lets a refused request wait, if waiting can help and there is room; else it stays refused.
-    pub(super) fn wait_or_refuse(&self, request: &Request<'_>, denial: Denial, now: Timestamp) -> Step {
+    pub(crate) fn wait_or_refuse(&self, request: &Request<'_>, denial: Denial, now: Timestamp) -> Step {
         let Denial { refusal, demand, seat, returns } = denial;
         let demand = demand.map(Demand::unserved);
         let until = until(request);
@@ -290,7 +295,7 @@ impl Engine {
     }
 
     /// Goes on with a request that was called, or whose time has come.
-    pub(super) fn resume_turn(&self, queued: Queued, now: Timestamp) -> Step {
+    pub(crate) fn resume_turn(&self, queued: Queued, now: Timestamp) -> Step {
         let Queued { request, seat, demand, refusal, ask_at, .. } = queued;
         let lists = request.lists();
         let mut asked = request.with(&lists);
@@ -381,7 +386,7 @@ impl Engine {
     }
 
     /// The refusal that [`Engine::hopeless`] would give; counts nothing.
-    pub(super) fn would_be_hopeless(
+    pub(crate) fn would_be_hopeless(
         &self,
         request: &Request<'_>,
         until: Timestamp,
@@ -509,7 +514,7 @@ impl Engine {
 
 impl Patience {
     /// The request is admitted: it leaves the room as one that is served.
-    pub(super) fn serve(self, holds: &mut Holds, now: Timestamp) {
+    pub(crate) fn serve(self, holds: &mut Holds, now: Timestamp) {
         if let Some(seat) = self.seat {
             serve(seat, self.entrant, holds, now);
         }
@@ -542,7 +547,7 @@ fn aside(mut seat: Seat, now: Timestamp) -> Seat {
 }
 
 /// Until when a request waits: not to its deadline, at which it is late already.
-pub(super) fn until(request: &Request<'_>) -> Timestamp {
+pub(crate) fn until(request: &Request<'_>) -> Timestamp {
     let latest = request.deadline.map_or(Timestamp::MAX, |at| at.saturating_sub(Duration::from_nanos(1)));
     request.may_wait_until.unwrap_or(Timestamp::MIN).min(latest)
 }

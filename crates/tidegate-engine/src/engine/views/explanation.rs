@@ -7,15 +7,16 @@ use tidegate_core::gate::{Explanation, Level, Outlook, Standing};
 use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::{Gate, Refusal, Timestamp};
 use tidegate_overload::{ArrivalShed, Obstacle, PlaceRefusal};
-use tidegate_store::{Answer, Kind, Outcome, StoreError};
+use tidegate_store::{Answer, Batch, Outcome, StoreError};
 
-use super::Engine;
-use super::exact_limit::exact_name;
-use super::queue_admission::until;
-use super::refusal::{denial, failure, shed_by};
-use super::store_silence::is_away;
 use crate::access_report::AccessReport;
 use crate::continuation::ExactName;
+use crate::engine::Engine;
+use crate::engine::admission::answer::WalkStep;
+use crate::engine::admission::located::Said;
+use crate::engine::admission::queue::until;
+use crate::engine::admission::refusal::{denial, failure, shed_by};
+use crate::engine::admission::store_silence::is_away;
 use crate::error::RequestError;
 use crate::load_report::{LoadReport, PlaceWait};
 use crate::place::lacks_in_flight_place;
@@ -102,23 +103,11 @@ impl Engine {
         }
     }
 
-    /// The partitions that a request accesses, as they are now.
-    fn access_reports(
-        &self,
-        request: &Request<'_>,
-        now: Timestamp,
-    ) -> Result<Vec<AccessReport>, RequestError> {
-        let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) else {
-            return Ok(Vec::new());
-        };
-        let statuses = self.peek_access(&capacity.locate(request.namespace, access)?, now);
-        let report = |status: &CapacityStatus<'_>| {
-            let name = full_name(status.table, status.index);
-            let table = (request.namespace, &*name);
-            let control = &self.shared.capacity_control;
-            AccessReport::new(status, control.verdict(table, status.partition, status.operation))
-        };
-        Ok(statuses.iter().map(report).collect())
+    /// A partition that a request accesses, as it is now.
+    pub(crate) fn access_report(&self, namespace: &str, status: &CapacityStatus<'_>) -> AccessReport {
+        let name = full_name(status.table, status.index);
+        let control = &self.shared.capacity_control;
+        AccessReport::new(status, control.verdict((namespace, &name), status.partition, status.operation))
     }
 
     /// The effect of each limit of the request's namespace on it, and why; changes nothing.
@@ -130,28 +119,25 @@ impl Engine {
         request: &Request<'_>,
         now: Timestamp,
     ) -> Result<Progress<Explained>, RequestError> {
+        let Said { refusals: said, access, exact, exact_at, looks, .. } = self.said(request, now)?;
         let gate = self.gate(request.namespace)?;
-        self.check_table(request)?;
-        let beside = self.look_beside(gate, request, now)?;
         let mut load = self.load_report(gate, request, now);
-        let after = beside.after.and_then(|refusal| {
-            let wait = self.foreseen_wait(gate, request, refusal, now);
-            if let (Ok(wait), Some(load)) = (&wait, &mut load) {
-                load.wait = Some(*wait);
+        let mut before = said.iter().filter(|(step, _)| *step < WalkStep::Limits);
+        let after = said.iter().find(|(step, _)| *step > WalkStep::Limits);
+        let mut refusals: Vec<Refusal> =
+            before.next().map(|(_, refusal)| refusal.clone()).into_iter().collect();
+        if let Some((_, refusal)) = after {
+            match self.foreseen_wait(gate, request, refusal.clone(), now) {
+                Ok(wait) => load.iter_mut().for_each(|load| load.wait = Some(wait)),
+                Err(refusal) => refusals.push(refusal),
             }
-            wait.err()
-        });
-        let refusals: Vec<_> = beside.before.into_iter().chain(after).collect();
-        let access = self.access_reports(request, now)?;
-        let exact = gate.remote_limits(request.attributes, now);
+        }
         if exact.is_empty() {
             let limits = gate.explain(request.attributes, request.cost, now);
             let store_failure = None;
             return Ok(Progress::Done(Explained { limits, planes: refusals, load, access, store_failure }));
         }
-        let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
-        let places: Vec<usize> = exact.iter().map(|one| one.index).collect();
-        let exact: Vec<ExactName> = exact.iter().map(exact_name).collect();
+        let batch = Batch::each(self.next_batch_id(), looks);
         let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
@@ -169,7 +155,7 @@ impl Engine {
                     (levels.collect(), Some(error.to_string()))
                 }
             };
-            for (index, level) in places.iter().zip(levels) {
+            for (index, level) in exact_at.iter().zip(levels) {
                 if let Some(Standing::Counts(counting)) =
                     limits.get_mut(*index).map(|limit| &mut limit.standing)
                 {

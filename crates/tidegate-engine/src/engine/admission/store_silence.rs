@@ -9,15 +9,15 @@ use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::{Cost, Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_store::StoreError;
 
-use super::Engine;
 use super::refusal::{STORE_RETRY, refusal_by, store_failed};
 use crate::continuation::ExactName;
+use crate::engine::Engine;
 use crate::leases::Silence;
 use crate::limit_report::LimitReport;
 use crate::permit::StoreCharge;
 
 /// Whether an error says that the store is away, so that limits may go on without it.
-pub(super) fn is_away(error: &StoreError) -> bool {
+pub(crate) fn is_away(error: &StoreError) -> bool {
     matches!(
         error,
         StoreError::Unavailable { .. }
@@ -31,7 +31,7 @@ pub(super) fn is_away(error: &StoreError) -> bool {
 }
 
 /// Those of some exact limits that refuse without an answer of the store.
-pub(super) fn refusing_without<'a>(exact: &'a [ExactName], error: &StoreError) -> Vec<&'a ExactName> {
+pub(crate) fn refusing_without<'a>(exact: &'a [ExactName], error: &StoreError) -> Vec<&'a ExactName> {
     let refuses = |one: &&ExactName| {
         !one.is_shadow && (!is_away(error) || one.on_store_failure == OnStoreFailure::Refuse)
     };
@@ -40,7 +40,7 @@ pub(super) fn refusing_without<'a>(exact: &'a [ExactName], error: &StoreError) -
 
 /// Those of some limits that are decided here while the store is away, and where: each by this
 /// member's share of it.
-pub(super) fn decided_here<'a>(
+pub(crate) fn decided_here<'a>(
     engine: &Engine,
     gate: &Gate,
     exact: &'a [ExactName],
@@ -52,7 +52,7 @@ pub(super) fn decided_here<'a>(
 
 /// Why a member that decides alone refuses, and when to come back: the store is missing until this
 /// member alone has admitted the whole limit, and from then on it is exceeded.
-pub(super) fn alone_denial(violated: &Violated, whole: u64, cost: Cost, now: Timestamp) -> (Reason, Retry) {
+pub(crate) fn alone_denial(violated: &Violated, whole: u64, cost: Cost, now: Timestamp) -> (Reason, Retry) {
     let used = violated.limit.saturating_sub(violated.remaining);
     let is_exceeded = used.saturating_add(cost.units()) > whole;
     if is_exceeded || matches!(violated.reason, Reason::Blocked | Reason::TableFull) {
@@ -68,7 +68,7 @@ pub(super) fn alone_denial(violated: &Violated, whole: u64, cost: Cost, now: Tim
 
 /// Applies the policy of each exact limit for a store that is away; returns a refusal if one of
 /// them refuses.
-pub(super) fn charge_instead(
+pub(crate) fn charge_instead(
     engine: &Engine,
     gate: &Gate,
     exact: &[ExactName],
@@ -98,7 +98,7 @@ pub(super) fn charge_instead(
 }
 
 /// The refusal by limits that this member decides alone.
-pub(super) fn denied_alone(
+pub(crate) fn denied_alone(
     gate: &Gate,
     violated: Vec<(usize, Violated)>,
     local: &[&ExactName],
@@ -119,7 +119,7 @@ pub(super) fn denied_alone(
 
 impl Engine {
     /// Where this member counts a key while it decides alone.
-    pub(super) fn alone_place(&self, gate: &Gate, limit: &ExactName) -> CounterPlace {
+    pub(crate) fn alone_place(&self, gate: &Gate, limit: &ExactName) -> CounterPlace {
         let members = self.members();
         let leases = self.shared.leases.as_ref();
         let share = leases.zip(limit.lease.as_ref()).and_then(|(leases, lease)| leases.share(lease.key));
@@ -128,12 +128,12 @@ impl Engine {
     }
 
     /// How many members divide what is divided, as far as is known; at least 1.
-    pub(super) fn members(&self) -> u32 {
+    pub(crate) fn members(&self) -> u32 {
         self.shared.members.load(Ordering::Relaxed).max(1)
     }
 
     /// Remembers until when something counts that this member has decided alone.
-    pub(super) fn decided_alone(&self, gate: &Gate, permit: &tidegate_core::Permit, now: Timestamp) {
+    pub(crate) fn decided_alone(&self, gate: &Gate, permit: &tidegate_core::Permit, now: Timestamp) {
         let until = gate.statuses(permit).map(|status| status.reset_at).max().unwrap_or(now);
         // Relaxed: who reads an older one leaves a count where it is, which is as if no answer had
         // come.
@@ -141,13 +141,13 @@ impl Engine {
     }
 
     /// Whether something still counts that this member has decided alone.
-    pub(super) fn has_decided_alone(&self, now: Timestamp) -> bool {
+    pub(crate) fn has_decided_alone(&self, now: Timestamp) -> bool {
         // Relaxed: as where it is written.
         now.as_nanos() < self.shared.alone_until.load(Ordering::Relaxed)
     }
 
     /// Forgets what this member has decided alone of exact limits that the store has just decided.
-    pub(super) fn forget_alone(&self, exact: &[ExactName], now: Timestamp) {
+    pub(crate) fn forget_alone(&self, exact: &[ExactName], now: Timestamp) {
         if !self.has_decided_alone(now) {
             return;
         }

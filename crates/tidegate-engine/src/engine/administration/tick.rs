@@ -7,7 +7,7 @@ use tidegate_capacity::plan::Plan;
 use tidegate_core::{Class, Timestamp};
 use tidegate_overload::{Obstacle, Overload, ResourceId};
 
-use super::Engine;
+use crate::engine::Engine;
 
 /// The actions that a tick leaves to its caller, and when the next one is due.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,28 +13,28 @@ use tidegate_core::Timestamp;
 use tidegate_core::lease::Share;
 use tidegate_core::shares::Owner;
 
-use super::Engine;
-use super::lease_plane::{ROUNDS_MAX, Waited};
+use super::waited::{ROUNDS_MAX, Waited};
+use crate::engine::Engine;
 use crate::leases::{Asked, CorrectedBy, Flights, LeaseCharge, Leases, Taken};
 use crate::request::Request;
 use crate::table_leases::{TableLease, half_units, units_of};
 
 /// The sources of the tokens of an access, in the order of its charges.
-pub(super) type TokenSources = SmallVec<[TokenSource; 1]>;
+pub(crate) type TokenSources = SmallVec<[TokenSource; 1]>;
 
 /// The tokens of an access that are taken from leases.
 #[derive(Default)]
-pub(super) struct TableTokens {
-    pub(super) sources: TokenSources,
+pub(crate) struct TableTokens {
+    pub(crate) sources: TokenSources,
     /// Charges that the caller puts back unless the request goes ahead.
-    pub(super) held: SmallVec<[LeaseCharge; 1]>,
+    pub(crate) held: SmallVec<[LeaseCharge; 1]>,
     /// The leases to wait for before the access is decided.
-    pub(super) flights: Flights,
+    pub(crate) flights: Flights,
 }
 
 /// How a request comes to the leases of its tables.
 #[derive(Clone, Copy)]
-pub(super) struct TableAsk<'a> {
+pub(crate) struct TableAsk<'a> {
     owner: Owner,
     attempt: u32,
     waited: Waited<'a>,
@@ -43,7 +43,7 @@ pub(super) struct TableAsk<'a> {
 
 impl TableTokens {
     /// Whether this member alone decides about any of them.
-    pub(super) fn are_alone(&self) -> bool {
+    pub(crate) fn are_alone(&self) -> bool {
         self.sources.iter().any(|source| matches!(source, TokenSource::Share { .. }))
     }
 }
@@ -54,13 +54,13 @@ fn short(leases: &Leases, lease: &TableLease, until: Timestamp, now: Timestamp) 
 }
 
 impl<'a> TableAsk<'a> {
-    pub(super) fn new(owner: Owner, request: &Request<'_>, waited: Waited<'a>) -> Self {
+    pub(crate) fn new(owner: Owner, request: &Request<'_>, waited: Waited<'a>) -> Self {
         let attempt = if waited.rounds > 0 { request.attempt.max(1) } else { request.attempt };
         Self { owner, attempt, waited, can_wait: true }
     }
 
     /// The same for a request that does not wait.
-    pub(super) fn at_once(self) -> Self {
+    pub(crate) fn at_once(self) -> Self {
         Self { can_wait: false, ..self }
     }
 }
@@ -68,7 +68,7 @@ impl<'a> TableAsk<'a> {
 impl Engine {
     /// Takes the tokens of an access from the leases of its tables.
     #[inline]
-    pub(super) fn lease_tables(
+    pub(crate) fn lease_tables(
         &self,
         located: &LocatedAccess<'_, '_>,
         ask: TableAsk<'_>,
@@ -115,7 +115,7 @@ impl Engine {
 
     /// Has the leases renewed that a request was admitted from.
     #[inline]
-    pub(super) fn renew_leases(&self, held: &[LeaseCharge], now: Timestamp) {
+    pub(crate) fn renew_leases(&self, held: &[LeaseCharge], now: Timestamp) {
         if let Some(leases) = &self.shared.leases {
             held.iter().filter(|charge| charge.renew).for_each(|charge| leases.renew(charge, now));
         }
@@ -128,7 +128,7 @@ impl Engine {
     }
 
     /// Forgets what this member has admitted alone of the tables among these keys.
-    pub(super) fn forget_shares(&self, keys: &[u64], now: Timestamp) {
+    pub(crate) fn forget_shares(&self, keys: &[u64], now: Timestamp) {
         let Some(capacity) = &self.planes.capacity else { return };
         for (table, operation) in keys.iter().filter_map(|key| self.planes.table_leases.find(*key)) {
             capacity.forget_share(table, operation, now);
@@ -137,7 +137,7 @@ impl Engine {
 
     /// The partitions of an access with the refusal that it would get, as the leases of its tables
     /// are now; changes nothing.
-    pub(super) fn peek_access<'c>(
+    pub(crate) fn peek_access<'c>(
         &self,
         located: &LocatedAccess<'c, '_>,
         now: Timestamp,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 use tidegate_core::{Gate, NamespaceConfig, Timestamp};
 
-use super::{Engine, Shared, hasher};
+use crate::engine::{Engine, Shared, hasher};
 use crate::error::BuildError;
 use crate::lineage::{Ignored, Lineage};
 use crate::overrides::{Overrides, RuntimeOverride};
@@ -15,7 +15,7 @@ use crate::planes::Planes;
 
 impl Engine {
     /// An engine with these limits over the state there is; and which `was` it does not obey.
-    pub(super) fn of_world(
+    pub(crate) fn of_world(
         shared: Arc<Shared>,
         planes: Planes,
         namespaces: Vec<NamespaceConfig>,
@@ -67,7 +67,7 @@ impl Engine {
 
     /// The same engine with other overrides set at run time, of which only those of this namespace
     /// have changed.
-    pub(super) fn with_overrides(&self, namespace: &str, overrides: Overrides) -> Result<Self, BuildError> {
+    pub(crate) fn with_overrides(&self, namespace: &str, overrides: Overrides) -> Result<Self, BuildError> {
         let mut gates = self.gates.clone();
         // Dormant overrides may name a namespace that is gone.
         if let Some(index) = self.by_name.get(namespace) {
@@ -88,7 +88,7 @@ impl Engine {
 
 impl Shared {
     /// Divides what namespaces share among those that there have been so far.
-    pub(super) fn divide_among_namespaces(&self) {
+    pub(crate) fn divide_among_namespaces(&self) {
         let owners = self.table.namespaces().owners();
         self.kept.divide(owners);
         self.refunds.divide(owners);
@@ -101,10 +101,10 @@ impl Shared {
 
 /// Side results of making an engine.
 #[derive(Debug)]
-pub(super) struct World {
-    pub(super) ignored: Vec<Ignored>,
+pub(crate) struct World {
+    pub(crate) ignored: Vec<Ignored>,
     /// Overrides whose limit has another name now.
-    pub(super) renamed: Vec<RuntimeOverride>,
+    pub(crate) renamed: Vec<RuntimeOverride>,
 }
 
 fn next_generation(shared: &Shared) -> u32 {

@@ -19,11 +19,11 @@ use tidegate_core::{
 use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
-use super::lease_plane::Waited;
 use super::refusal::{past_deadline, shed_by, throttled_by};
-use super::table_lease_plane::TableAsk;
-use super::{Engine, Shared};
+use super::table_tokens::TableAsk;
+use super::waited::Waited;
 use crate::demand::{Demand, outcome_of};
+use crate::engine::{Engine, Shared};
 use crate::error::RequestError;
 use crate::leases::LeaseCharge;
 use crate::progress::{Progress, StoreStep};

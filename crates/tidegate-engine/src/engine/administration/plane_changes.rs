@@ -6,7 +6,7 @@ use tidegate_capacity::CapacityBuilder;
 use tidegate_core::Timestamp;
 use tidegate_overload::{NamespaceShares, OverloadBuilder};
 
-use super::{Engine, hasher};
+use crate::engine::{Engine, hasher};
 use crate::error::BuildError;
 use crate::planes::Planes;
 

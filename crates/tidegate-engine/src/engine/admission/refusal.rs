@@ -18,7 +18,7 @@ use crate::leases::Silence;
 use crate::request::Request;
 
 /// How long a caller is told to stay away when the store does not answer.
-pub(super) const STORE_RETRY: Duration = Duration::from_secs(1);
+pub(crate) const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// The scope of a refusal by the overload plane: the class of the request, and its tenant if it has
 /// one.
@@ -30,7 +30,7 @@ fn scope_of(request: &Request<'_>) -> ScopeValues {
 }
 
 /// The refusal of a request past its deadline.
-pub(super) fn past_deadline(request: &Request<'_>) -> Refusal {
+pub(crate) fn past_deadline(request: &Request<'_>) -> Refusal {
     let violated = Violated {
         name: Text::from_static("deadline"),
         reason: Reason::DeadlineUnmeetable,
@@ -43,14 +43,14 @@ pub(super) fn past_deadline(request: &Request<'_>) -> Refusal {
 }
 
 /// The refusal of a request to which its deadline leaves too little time at a resource.
-pub(super) fn late_for(request: &Request<'_>, shed: &Shed) -> Refusal {
+pub(crate) fn late_for(request: &Request<'_>, shed: &Shed) -> Refusal {
     let mut refusal = past_deadline(request);
     refusal.details = Some(Box::new(shed.details()));
     refusal
 }
 
 /// The refusal of a request that would have waited, or did, but for the bounds of the waiting room.
-pub(super) fn queue_full(request: &Request<'_>, retry_hint: Duration) -> Refusal {
+pub(crate) fn queue_full(request: &Request<'_>, retry_hint: Duration) -> Refusal {
     let violated = Violated {
         name: Text::from_static("queue"),
         reason: Reason::QueueFull,
@@ -65,13 +65,13 @@ pub(super) fn queue_full(request: &Request<'_>, retry_hint: Duration) -> Refusal
 }
 
 /// The refusal of a request that waited when the process stopped.
-pub(super) fn drained(request: &Request<'_>, retry_hint: Duration) -> Refusal {
+pub(crate) fn drained(request: &Request<'_>, retry_hint: Duration) -> Refusal {
     let mut refusal = queue_full(request, retry_hint);
     refusal.detail = Some(Text::from_static("the process stops, and no request waits for it"));
     refusal
 }
 
-pub(super) fn shed_by(namespace: &str, shed: &Shed, request: &Request<'_>) -> Refusal {
+pub(crate) fn shed_by(namespace: &str, shed: &Shed, request: &Request<'_>) -> Refusal {
     let violated = Violated {
         name: Text::from_static(shed.name()),
         reason: Reason::OverloadShed,
@@ -86,7 +86,7 @@ pub(super) fn shed_by(namespace: &str, shed: &Shed, request: &Request<'_>) -> Re
     refusal
 }
 
-pub(super) fn throttled_by(namespace: &str, throttled: &Throttled<'_>, now: Timestamp) -> Refusal {
+pub(crate) fn throttled_by(namespace: &str, throttled: &Throttled<'_>, now: Timestamp) -> Refusal {
     // Once the store answers, the whole table counts and not this member's share of it.
     let is_share = throttled.bound == Bound::TableShare;
     let latest = if is_share { now.saturating_add(STORE_RETRY) } else { Timestamp::MAX };
@@ -109,7 +109,7 @@ pub(super) fn throttled_by(namespace: &str, throttled: &Throttled<'_>, now: Time
     refusal
 }
 
-pub(super) fn denied_by_store(
+pub(crate) fn denied_by_store(
     gate: &Gate,
     exact: &[ExactName],
     outcomes: &[tidegate_store::Outcome],
@@ -151,7 +151,7 @@ fn permit_hint(limit: &ExactName, outcome: &tidegate_store::Outcome, store_now: 
 }
 
 /// Why an exact limit denies, and until when, if it does.
-pub(super) fn denial(limit: &ExactName, outcome: &tidegate_store::Outcome) -> Option<(Reason, Retry)> {
+pub(crate) fn denial(limit: &ExactName, outcome: &tidegate_store::Outcome) -> Option<(Reason, Retry)> {
     match (outcome.verdict, outcome.blocked_until) {
         (_, Some(until)) => Some((Reason::Blocked, Retry::At(until))),
         (Verdict::Never { .. }, None) => Some((Reason::CostExceedsLimit, Retry::Never)),
@@ -162,14 +162,14 @@ pub(super) fn denial(limit: &ExactName, outcome: &tidegate_store::Outcome) -> Op
 }
 
 /// The reason for which exact limits refuse where the store does not answer, and when to come back.
-pub(super) fn failure(error: &StoreError, now: Timestamp) -> (Reason, Retry) {
+pub(crate) fn failure(error: &StoreError, now: Timestamp) -> (Reason, Retry) {
     match error {
         StoreError::Full { until } => (Reason::TableFull, Retry::At(*until)),
         _ => (Reason::StoreUnavailable, Retry::At(now.saturating_add(STORE_RETRY))),
     }
 }
 
-pub(super) fn store_failed(gate: &Gate, exact: &[&ExactName], error: &StoreError, now: Timestamp) -> Refusal {
+pub(crate) fn store_failed(gate: &Gate, exact: &[&ExactName], error: &StoreError, now: Timestamp) -> Refusal {
     let (reason, retry) = failure(error, now);
     let violated = exact.iter().map(|name| {
         let violation = Violated {
@@ -190,7 +190,7 @@ pub(super) fn store_failed(gate: &Gate, exact: &[&ExactName], error: &StoreError
 }
 
 /// The refusal of a request that cannot be decided any more after it has waited.
-pub(super) fn undecidable(namespace: &str, why: String) -> Refusal {
+pub(crate) fn undecidable(namespace: &str, why: String) -> Refusal {
     let mut refusal = refused_by_store(namespace);
     refusal.detail = Some(Text::from(why));
     refusal
@@ -210,7 +210,7 @@ fn refused_by_store(namespace: &str) -> Refusal {
 }
 
 /// The refusal by these limits, the one that binds longest first.
-pub(super) fn refusal_by(gate: &Gate, mut violated: Vec<(Violated, &ExactName)>) -> Refusal {
+pub(crate) fn refusal_by(gate: &Gate, mut violated: Vec<(Violated, &ExactName)>) -> Refusal {
     if violated.is_empty() {
         // A store that refuses must say why; one that does not is taken at its word all the same.
         return refused_by_store(gate.namespace());

@@ -3,33 +3,25 @@
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Gate, Refusal, Timestamp};
-use tidegate_overload::{OfferOutcome, RequestRecord};
+use tidegate_core::Timestamp;
+use tidegate_overload::OfferOutcome;
 use tidegate_store::StoreError;
 
-use super::Engine;
-use super::lease_plane::{Leased, Waited};
+use super::answer::{Mode, Stop};
+use super::leases;
 use super::refusal::undecidable;
-use super::store_plane::{Refusals, ask};
-use super::table_lease_plane::TableAsk;
+use super::store::{Refusals, ask};
+use super::waited::Waited;
 use crate::BATCH_REQUESTS_MAX;
 use crate::continuation::{Answered, BatchAdmission, LimitQuestion, Origin, Parked, Pending, Waiting};
 use crate::decision::{BatchError, Decision, Refused, Step};
 use crate::demand::{Demand, outcome_of};
+use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::leases::Flights;
 use crate::permit::Holds;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::Seat;
-
-/// How far one request of a batch has come.
-enum BatchPassage {
-    /// It has passed the planes that are asked here.
-    Passed(Option<LimitQuestion>),
-    /// It waits for leases.
-    Waits(Flights, Option<RequestRecord>),
-    Refused(Refusal, Option<RequestRecord>),
-}
 
 /// The demand of each request of a batch, if it was offered.
 type Demands = SmallVec<[Option<Demand>; 1]>;
@@ -68,32 +60,26 @@ impl Engine {
         let mut questions: SmallVec<[LimitQuestion; 1]> = SmallVec::new();
         for (at, request) in requests.iter().enumerate() {
             // Those that were offered have their demand; the others have not come that far before.
-            let passage = self.pass_row(
-                request,
-                at,
-                Waited { is_offered: demands[at].is_some(), ..waited },
-                now,
-                BatchPassage::Refused,
-                BatchPassage::Waits,
-                |gate, holds, question, counted| {
-                    let demand = self.demand(demands[at].take(), counted);
-                    origins.push(Origin {
-                        gate: Arc::clone(gate),
-                        cost: request.cost,
-                        demand,
-                        patience: None,
-                    });
-                    passed.push(holds);
-                    BatchPassage::Passed(question)
-                },
-                || {},
-            );
-            let stopped = match passage {
-                Ok(BatchPassage::Passed(question)) => {
-                    questions.extend(question);
-                    continue;
+            let waited = Waited { is_offered: demands[at].is_some(), ..waited };
+            let stop = match self.gate_of(request) {
+                Ok(gate) => {
+                    let mut located = self.locate(request, gate, &waited, now);
+                    located.at = at;
+                    let mut holds = None;
+                    let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
+                    demands[at] = self.demand(demands[at].take(), located.record);
+                    match answer {
+                        Ok(()) => {
+                            let (demand, gate) = (demands[at].take(), Arc::clone(located.gate));
+                            origins.push(Origin { gate, cost: request.cost, demand, patience: None });
+                            questions.extend(located.question);
+                            passed.extend(holds);
+                            continue;
+                        }
+                        Err(stop) => stop,
+                    }
                 }
-                stopped => stopped,
+                Err(error) => error.into(),
             };
             // Those before it have passed, and return everything.
             let passed = if Fault::BatchKept.is_planted() { SmallVec::new() } else { passed };
@@ -105,13 +91,12 @@ impl Engine {
             let end = |demands: Demands, outcome| {
                 demands.into_iter().flatten().for_each(|demand| demand.decide(outcome));
             };
-            return match stopped {
-                Err(source) => {
+            return match stop {
+                Stop::Fail(source) => {
                     end(demands, OfferOutcome::Failed);
-                    Err(BatchError::Request { at, source })
+                    Err(BatchError::Request { at, source: *source })
                 }
-                Ok(BatchPassage::Waits(mut flights, counted)) => {
-                    demands[at] = self.demand(demands[at].take(), counted);
+                Stop::Wait(mut flights) => {
                     // Those that follow ask at the same time.
                     for after in &requests[at + 1..] {
                         flights.extend(self.ask_ahead(after, waited, now));
@@ -121,12 +106,13 @@ impl Engine {
                     let parked = Parked { requests: owned, flights, rounds, demands, seat: None };
                     Ok(Step::Ask(Pending(Waiting::Lease(Box::new(parked)))))
                 }
-                Ok(BatchPassage::Refused(refusal, counted)) => {
-                    self.decided(demands[at].take(), counted, outcome_of(&refusal));
+                Stop::Refuse(refusal) => {
+                    if let Some(demand) = demands[at].take() {
+                        demand.decide(outcome_of(&refusal));
+                    }
                     end(demands, OfferOutcome::Denied);
                     Ok(refuse(vec![(at, refusal)]))
                 }
-                Ok(BatchPassage::Passed(_)) => unreachable!("a request that has passed does not stop"),
             };
         }
         Ok(ask(BatchAdmission { holds: passed, origins, questions, asked: 0..0 }, now))
@@ -148,42 +134,21 @@ impl Engine {
     /// Lets a request ask for its leases that another request makes wait; the leases it then waits
     /// for as well.
     fn ask_ahead(&self, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> Flights {
-        let Ok(gate) = self.gate(request.namespace) else { return Flights::new() };
-        let mut flights = self.ask_ahead_for_tables(gate, request, waited, now);
-        let Some(leases) = self.leases_of(gate) else { return flights };
-        let located = gate.locate_elsewhere(request.attributes, now);
-        match self.lease(leases, gate, request, &located, waited, now) {
-            Ok(Leased::Waits(waits)) => flights.extend(waits),
-            Ok(Leased::Held(held, alone)) => {
-                if let Some(alone) = alone {
-                    alone.take_back(&self.shared.table, now);
-                }
-                self.put_back(&held, now);
-            }
-            Ok(Leased::Refused(_)) | Err(_) => {}
+        let Ok(gate) = self.gate_of(request) else { return Flights::new() };
+        let mut located = self.locate(request, gate, &waited, now);
+        let mut holds = Holds::nothing(located.home, request.cost, now);
+        located.stored = Some(located.gate.locate_elsewhere(request.attributes, now));
+        let asked = leases::take(self, &mut located, &mut holds, now);
+        let batch = self.take_back(holds, now);
+        debug_assert!(batch.is_none(), "the store was not asked");
+        match asked {
+            Err(Stop::Wait(flights)) => flights,
+            Ok(()) | Err(_) => Flights::new(),
         }
-        flights
-    }
-
-    /// [`Engine::ask_ahead`] for the leases of the tables of the request's access.
-    fn ask_ahead_for_tables(
-        &self,
-        gate: &Gate,
-        request: &Request<'_>,
-        waited: Waited<'_>,
-        now: Timestamp,
-    ) -> Flights {
-        let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) else {
-            return Flights::new();
-        };
-        let Ok(located) = capacity.locate(request.namespace, access) else { return Flights::new() };
-        let tokens = self.lease_tables(&located, TableAsk::new(gate.owner(), request, waited), now);
-        self.put_back(&tokens.held, now);
-        tokens.flights
     }
 
     /// Lets one request wait for leases.
-    pub(super) fn park_one(
+    pub(crate) fn park_one(
         &self,
         request: &Request<'_>,
         flights: Flights,

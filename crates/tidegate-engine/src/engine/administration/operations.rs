@@ -13,12 +13,12 @@ use tidegate_store::{
     Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, StoreError,
 };
 
-use super::Engine;
-use super::exact_limit::{block_exhausted, exact_name, key_of, reports};
-use super::store_silence::{decided_here, is_away};
 use crate::access_report::AccessCharge;
 use crate::blocks::{BlockCause, BlockPlace, BlockReport};
 use crate::continuation::ExactName;
+use crate::engine::Engine;
+use crate::engine::admission::exact_limit::{block_exhausted, exact_name, key_of, reports};
+use crate::engine::admission::store_silence::{decided_here, is_away};
 use crate::error::{AdminError, RequestError};
 use crate::limit_report::LimitReport;
 use crate::notes::{self, BlockNote, NoteError, RefundNote};
@@ -441,7 +441,7 @@ impl Engine {
     }
 
     /// A batch of the same operation on the counters of these limits.
-    pub(super) fn batch_of(
+    pub(crate) fn batch_of(
         &self,
         gate: &Gate,
         exact: &[ExactLimit<'_>],
@@ -451,7 +451,7 @@ impl Engine {
     }
 
     #[expect(clippy::unused_self, reason = "the keys are those of this engine's limits")]
-    pub(super) fn operations_of(
+    pub(crate) fn operations_of(
         &self,
         gate: &Gate,
         exact: &[ExactLimit<'_>],

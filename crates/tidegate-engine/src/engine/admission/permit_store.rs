@@ -6,7 +6,7 @@ use tidegate_core::shares::Owner;
 use tidegate_core::{Cost, Timestamp};
 use tidegate_store::{Batch, Note, NoteKind};
 
-use super::Engine;
+use crate::engine::Engine;
 use crate::error::{AdminError, RequestError};
 use crate::kept::{Kept, KeptHolds, KeptSource, PermitPage, PermitReport};
 use crate::notes::{self, KeptNote, NoteError, OperationNote};

@@ -3,7 +3,7 @@
 use tidegate_core::Timestamp;
 use tidegate_store::{NoteChange, NoteKind};
 
-use super::Engine;
+use crate::engine::Engine;
 use crate::error::{AdminError, BuildError, RequestError};
 use crate::notes;
 use crate::overrides::{OverrideName, OverrideState, RuntimeOverride};

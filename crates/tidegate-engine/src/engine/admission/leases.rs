@@ -13,45 +13,34 @@ use tidegate_core::algorithm::Verdict;
 use tidegate_core::gate::{CounterPlace, LeasedLimit, LocatedRequest};
 use tidegate_core::limit::{OnStoreFailure, WorkEnd};
 use tidegate_core::{Cost, Gate, Permit, Reason, Refusal, Retry, Text, Timestamp, Violated};
-use tidegate_overload::Obstacle;
-use tidegate_store::{Answer, Batch, Key, OnLedger, Operation, Outcome, StoreError};
+use tidegate_store::{Batch, Key, OnLedger, Operation, Outcome, StoreError};
 
-use super::Engine;
+use super::answer::{Answer, Mode, Stop};
+use super::located::Located;
 use super::refusal::STORE_RETRY;
 use super::store_silence::alone_denial;
+use super::table_tokens::TableAsk;
+use super::waited::{ROUNDS_MAX, Waited};
 use crate::continuation::ExactName;
+use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::leases::{
-    Asked, CorrectedBy, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseSubject, LeaseTotals,
-    LeasedKey, Leases, LeasesView, Silence, Taken, TermsId,
+    Asked, CorrectedBy, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseSubject, LeaseTotals, LeasedKey,
+    Leases, LeasesView, Silence, Taken, TermsId,
 };
 use crate::limit_report::LimitReport;
+use crate::permit::Holds;
 use crate::request::Request;
 use crate::table_leases::true_half_units;
 
-/// How often a request waits for leases before it is refused instead: once for the ask, and again
-/// where others were faster.
-pub(super) const ROUNDS_MAX: u8 = 3;
-
 /// The decision of the leases of a request.
-pub(super) enum Leased {
+pub(crate) enum Leased {
     /// All have what it costs, or this member has charged it alone.
     Held(SmallVec<[LeaseCharge; 1]>, Option<Box<Permit>>),
     /// One has not; nothing is held.
     Refused(Refusal),
     /// The store is asked first; nothing is held.
     Waits(Flights),
-}
-
-/// The store answers that a request has waited for so far.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Waited<'a> {
-    pub(super) rounds: u8,
-    pub(super) landed: &'a [Arc<Flight>],
-    /// Whether it was offered before, so that the overload plane knows its demand.
-    pub(super) is_offered: bool,
-    /// The obstacle of whose line it is the next, if it has waited in one.
-    pub(super) next_of: Option<Obstacle>,
 }
 
 /// Why one leased limit refuses.
@@ -62,23 +51,84 @@ struct Refusing<'a> {
     left: u64,
 }
 
+#[expect(clippy::inline_always, reason = "most requests have nothing to ask here")]
+#[inline(always)]
+pub(crate) fn step<'a>(
+    engine: &'a Engine,
+    located: &mut Located<'a>,
+    mode: Mode,
+    holds: &mut Option<Holds>,
+    now: Timestamp,
+) -> Answer {
+    // Whether a lease refuses is known after it is spent, or from the store.
+    match holds {
+        Some(holds)
+            if mode == Mode::Charge && (located.gate.has_leased() || located.request.access.is_some()) =>
+        {
+            take(engine, located, holds, now)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes what a request costs from the leases of its limits and tables, or asks for them.
+#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
+#[inline(always)]
+pub(crate) fn take<'a>(
+    engine: &'a Engine,
+    located: &mut Located<'a>,
+    holds: &mut Holds,
+    now: Timestamp,
+) -> Answer {
+    let Located { request, gate, waited, .. } = *located;
+    let mut flights = Flights::new();
+    if let (Some(leases), Some(stored)) = (engine.leases_of(gate), &located.stored) {
+        match engine.lease(leases, gate, request, stored, *waited, now)? {
+            Leased::Held(leased, alone) => {
+                holds.leased = leased;
+                if let Some(alone) = alone {
+                    holds.limits.absorb(*alone);
+                    holds.is_alone = true;
+                }
+            }
+            Leased::Refused(refusal) => return Err(Stop::Refuse(refusal)),
+            Leased::Waits(waits) => flights = waits,
+        }
+    }
+    if let Some(access) = located.access(engine)? {
+        access.leased_limits = holds.leased.len();
+        // Asked for even if the request waits for another lease, so that it waits once.
+        let tokens = engine.lease_tables(&access.located, TableAsk::new(gate.owner(), request, *waited), now);
+        holds.is_alone |= tokens.are_alone();
+        holds.leased.extend(tokens.held);
+        flights.extend(tokens.flights);
+        access.sources = tokens.sources;
+    }
+    if flights.is_empty() {
+        return Ok(());
+    }
+    // A request holds nothing of its leases while it waits for others.
+    engine.put_back(&core::mem::take(&mut holds.leased), now);
+    Err(Stop::Wait(flights))
+}
+
 impl Engine {
     /// Whether any limit of a gate is spent from leases.
     #[inline]
-    pub(super) fn leases_of(&self, gate: &Gate) -> Option<&Leases> {
+    pub(crate) fn leases_of(&self, gate: &Gate) -> Option<&Leases> {
         if gate.has_leased() { self.shared.leases.as_ref() } else { None }
     }
 
     /// Whether a request may spend leases: of a limit, or of a table of its access. `false` is
     /// certain; `true` is said of every request in a namespace with leased limits, and of every
     /// access in one with leased tables.
-    pub(super) fn may_spend_leases(&self, gate: &Gate, request: &Request<'_>) -> bool {
+    pub(crate) fn may_spend_leases(&self, gate: &Gate, request: &Request<'_>) -> bool {
         gate.has_leased()
             || (request.access.is_some() && self.planes.table_leases.has_any_of(request.namespace))
     }
 
     /// Takes what a request costs from the leases of its keys: from all, or from none.
-    pub(super) fn lease<'g>(
+    pub(crate) fn lease<'g>(
         &self,
         leases: &Leases,
         gate: &'g Gate,
@@ -212,14 +262,14 @@ impl Engine {
     }
 
     /// Puts back everything that was taken for a request that does not go ahead.
-    pub(super) fn put_back(&self, held: &[LeaseCharge], now: Timestamp) {
+    pub(crate) fn put_back(&self, held: &[LeaseCharge], now: Timestamp) {
         let Some(leases) = &self.shared.leases else { return };
         held.iter().rev().for_each(|charge| leases.undo(charge, now));
     }
 
     /// Brings what was taken to what the end of the work says; what the store is to do, where
     /// leases do not have it.
-    pub(super) fn settle_leased(
+    pub(crate) fn settle_leased(
         &self,
         held: &[LeaseCharge],
         end: &WorkEnd,
@@ -252,7 +302,7 @@ impl Engine {
 
     /// The quota that leased limits had left when a permit was given. A limit that admits uncounted
     /// while the store is away has no report: nobody knows what is left of it.
-    pub(super) fn leased_reports(
+    pub(crate) fn leased_reports(
         held: &[LeaseCharge],
         now: Timestamp,
     ) -> impl Iterator<Item = LimitReport> + '_ {
@@ -276,7 +326,7 @@ impl Engine {
 
     /// Brings what the store says of ledgers to what this member can do: its own tokens are left,
     /// too, and there is room for `cost` or not.
-    pub(super) fn with_leases(
+    pub(crate) fn with_leases(
         &self,
         names: &[ExactName],
         outcomes: &mut [Outcome],
@@ -330,7 +380,7 @@ impl Engine {
 
     /// Posts a batch that takes something back, or gives it back, for the task that takes the asks
     /// of leases; the store may have none.
-    pub(super) fn post_undo(&self, undo: Batch) {
+    pub(crate) fn post_undo(&self, undo: Batch) {
         match &self.shared.leases {
             Some(leases) => leases.post_undo(undo),
             None => self.shared.undos.post(undo),
@@ -338,7 +388,12 @@ impl Engine {
     }
 
     /// Takes in what the store has answered, or that it has not; requests that wait for it go on.
-    pub fn lease_answered(&self, asked: LeaseBatch, answer: Result<Answer, StoreError>, now: Timestamp) {
+    pub fn lease_answered(
+        &self,
+        asked: LeaseBatch,
+        answer: Result<tidegate_store::Answer, StoreError>,
+        now: Timestamp,
+    ) {
         if let Some(leases) = &self.shared.leases {
             let answered = leases.answered(asked, answer, now);
             self.forget_shares(&answered, now);

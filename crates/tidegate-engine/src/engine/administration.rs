@@ -1,0 +1,9 @@
+//! The work of operators and of the process with an engine: settings, overrides, reloads, ticks.
+
+mod configuration;
+mod membership;
+mod operations;
+mod override_changes;
+mod plane_changes;
+pub(super) mod reload;
+pub(super) mod tick;

@@ -1,0 +1,34 @@
+//! Step 1: the admission cursor of the resource. A request is offered to its resource here, once.
+
+use tidegate_core::Timestamp;
+
+use super::answer::{Answer, Mode, Stop};
+use super::located::Located;
+use super::refusal::shed_by;
+use crate::engine::Engine;
+use crate::permit::Holds;
+
+#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
+#[inline(always)]
+pub(crate) fn step(
+    engine: &Engine,
+    located: &mut Located<'_>,
+    mode: Mode,
+    _holds: &mut Option<Holds>,
+    now: Timestamp,
+) -> Answer {
+    let Located { request, gate, waited, record, .. } = located;
+    let (Some(overload), Some(record)) = (engine.overload(), record) else { return Ok(()) };
+    let shed = if mode == Mode::Charge {
+        if !waited.is_offered && engine.is_new(request, record) {
+            overload.offer(record, now);
+        }
+        overload.shed(record)
+    } else {
+        overload.would_shed(record.resource(), record.level())
+    };
+    match shed {
+        Some(shed) => Err(Stop::Refuse(shed_by(gate.namespace(), &shed, request))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,165 @@
+//! A request on its walk: where its planes are, and what those before have found.
+
+use std::sync::Arc;
+
+use tidegate_capacity::LocatedAccess;
+use tidegate_core::gate::LocatedRequest;
+use tidegate_core::shares::Owner;
+use tidegate_core::{Gate, Refusal, Timestamp};
+use tidegate_overload::{RequestRecord, ResourceId};
+use tidegate_store::Operation;
+
+use super::answer::WalkStep;
+use super::table_tokens::TokenSources;
+use super::waited::Waited;
+use crate::access_report::AccessReport;
+use crate::continuation::{ExactName, LimitQuestion};
+use crate::engine::Engine;
+use crate::error::RequestError;
+use crate::limit_report::LimitReport;
+use crate::permit::Home;
+use crate::request::Request;
+
+/// A request with everything that the planes ask of it, found once.
+pub(crate) struct Located<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) gate: &'a Arc<Gate>,
+    pub(crate) home: Home,
+    /// The position of the request in its batch.
+    pub(crate) at: usize,
+    pub(crate) waited: &'a Waited<'a>,
+    /// The request as its resource counts it; `None` without one.
+    pub(crate) record: Option<RequestRecord>,
+    /// Its limits that a store decides or lends, with their keys. Filled by the local limits, where
+    /// the namespace has such limits.
+    pub(crate) stored: Option<LocatedRequest<'a>>,
+    /// Its access to a table. Filled by the first plane that asks for it.
+    access: Option<TableAccess<'a>>,
+    /// The question for the store. Filled by the last step.
+    pub(crate) question: Option<LimitQuestion>,
+    /// On a walk that explains: here the planes leave what they say.
+    pub(crate) said: Option<&'a mut Said>,
+}
+
+/// The access of a request to a table.
+pub(crate) struct TableAccess<'a> {
+    pub(crate) located: LocatedAccess<'a, 'a>,
+    /// From where the tokens of its tables are taken. Filled by the leases.
+    pub(crate) sources: TokenSources,
+    /// How many charges to leases the request had before those of tables. Filled by the leases.
+    pub(crate) leased_limits: usize,
+}
+
+/// The words of the planes about a request that is only looked at.
+#[derive(Default)]
+pub(crate) struct Said {
+    /// The refusals, in the order of the walk.
+    pub(crate) refusals: Vec<(WalkStep, Refusal)>,
+    /// The limits that are decided here.
+    pub(crate) limits: Vec<LimitReport>,
+    /// The partitions that the request accesses.
+    pub(crate) access: Vec<AccessReport>,
+    /// The limits that a store decides or lends.
+    pub(crate) exact: Vec<ExactName>,
+    /// The positions of these limits in the policy.
+    pub(crate) exact_at: Vec<usize>,
+    /// The look of the store at each of them.
+    pub(crate) looks: Vec<Operation>,
+}
+
+impl<'a> Located<'a> {
+    /// The access of the request to a table; `None` without one.
+    #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
+    #[inline(always)]
+    pub(crate) fn access(
+        &mut self,
+        engine: &'a Engine,
+    ) -> Result<Option<&mut TableAccess<'a>>, RequestError> {
+        let (Some(capacity), Some(access)) = (&engine.planes.capacity, &self.request.access) else {
+            return Ok(None);
+        };
+        if self.access.is_none() {
+            let access = access.repeated(self.request.attempt > 0 || self.waited.is_offered);
+            let located = capacity.locate(self.request.namespace, &access)?;
+            self.access = Some(TableAccess { located, sources: TokenSources::new(), leased_limits: 0 });
+        }
+        Ok(self.access.as_mut())
+    }
+}
+
+impl Engine {
+    /// The gate of a request, and where its permits come from; an error if there is no such
+    /// namespace or table.
+    #[inline]
+    pub(crate) fn gate_of(&self, request: &Request<'_>) -> Result<(&Arc<Gate>, Home), RequestError> {
+        let namespace = self.find(request.namespace)?;
+        self.check_table(request)?;
+        let home = Home { namespace: namespace as u32, generation: self.generation };
+        Ok((&self.gates[namespace], home))
+    }
+
+    /// Locates a request before its walk.
+    #[expect(clippy::inline_always, reason = "it is large, and is built where it is used only so")]
+    #[inline(always)]
+    pub(crate) fn locate<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        (gate, home): (&'a Arc<Gate>, Home),
+        waited: &'a Waited<'a>,
+        now: Timestamp,
+    ) -> Located<'a> {
+        Located {
+            request,
+            gate,
+            home,
+            at: 0,
+            waited,
+            record: self.target_of(gate, request, now),
+            stored: None,
+            access: None,
+            question: None,
+            said: None,
+        }
+    }
+
+    /// The resource of a request; `None` if the overload plane has none for it.
+    #[inline]
+    pub(crate) fn resource_of(&self, request: &Request<'_>) -> Option<ResourceId> {
+        self.overload()?.find(request.resource)
+    }
+
+    /// A request as its resource will count it; `None` without one, and without an overload plane.
+    #[inline]
+    pub(crate) fn target_of(
+        &self,
+        gate: &Gate,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Option<RequestRecord> {
+        self.target_for(gate.owner(), request, now)
+    }
+
+    /// [`Engine::target_of`] for a request whose namespace has this owner.
+    #[inline]
+    pub(crate) fn target_for(
+        &self,
+        owner: Owner,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Option<RequestRecord> {
+        let (overload, resource) = (self.overload()?, self.resource_of(request)?);
+        let namespace = u32::from(owner.get());
+        let level = overload.request_level(namespace, request.class, request.tenant, now);
+        Some(RequestRecord::new(resource, level))
+    }
+
+    /// Whether a request is new demand on its resource: a first attempt, or one that repeats no
+    /// refusal, whatever its caller says.
+    #[inline]
+    pub(crate) fn is_new(&self, request: &Request<'_>, record: &RequestRecord) -> bool {
+        let repeats = |overload: &tidegate_overload::Overload| {
+            overload.takes_refusal(record.resource(), record.level())
+        };
+        request.attempt == 0 || !self.overload().is_some_and(repeats)
+    }
+}

@@ -1,0 +1,138 @@
+//! Step 4: a place in flight of the resource, or its pace where nobody reports the end of the work.
+
+use tidegate_core::Timestamp;
+use tidegate_overload::{Obstacle, PlaceRefusal, RequestRecord, ResourceId, Shed, WaitsForPlace};
+
+use super::answer::{Answer, Mode, Stop};
+use super::located::Located;
+use super::refusal::shed_by;
+use super::waited::Waited;
+use crate::engine::Engine;
+use crate::permit::Holds;
+use crate::place::{OverloadPlane, Place};
+use crate::request::Request;
+
+#[expect(clippy::inline_always, reason = "most requests have nothing to ask here")]
+#[inline(always)]
+pub(crate) fn step(
+    engine: &Engine,
+    located: &mut Located<'_>,
+    mode: Mode,
+    holds: &mut Option<Holds>,
+    now: Timestamp,
+) -> Answer {
+    if located.record.is_none() { Ok(()) } else { ask(engine, located, mode, holds, now) }
+}
+
+#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
+#[inline(always)]
+fn ask(
+    engine: &Engine,
+    located: &mut Located<'_>,
+    mode: Mode,
+    holds: &mut Option<Holds>,
+    now: Timestamp,
+) -> Answer {
+    let Located { request, gate, waited, record, .. } = located;
+    let Some((plane, record)) = engine.planes.overload.as_ref().zip(record.as_mut()) else {
+        return Ok(());
+    };
+    let (overload, resource, level) = (&plane.overload, record.resource(), record.level());
+    let shed = match mode {
+        // It would keep its place: it is paced instead.
+        Mode::Charge if !request.end_known => overload.pace(record, now),
+        Mode::Charge if is_claimed(plane, resource, request, waited) => {
+            Some(refuse(plane, record, PlaceRefusal::Claimed, request, waited, now))
+        }
+        Mode::Charge => {
+            match overload.take_place(record, waits_for_place(resource, request, waited, now), now) {
+                Ok(permit) => {
+                    if let Some(holds) = holds {
+                        holds.place = Some(Place::new(plane, permit));
+                    }
+                    None
+                }
+                Err(shed) => Some(shed),
+            }
+        }
+        Mode::Look | Mode::LookAtLimits => {
+            let is_claimed = is_claimed(plane, resource, request, waited);
+            let why = if is_claimed { PlaceRefusal::Claimed } else { PlaceRefusal::NoPlace };
+            Some(refuse(plane, record, why, request, waited, now))
+        }
+        Mode::Explain if !request.end_known => overload.would_exceed_pace(resource, level, now),
+        Mode::Explain if is_claimed(plane, resource, request, waited) => {
+            Some(overload.would_refuse(resource, level, PlaceRefusal::Claimed))
+        }
+        Mode::Explain => overload.would_lack_place(resource, level),
+    };
+    match shed {
+        Some(shed) => Err(Stop::Refuse(shed_by(gate.namespace(), &shed, request))),
+        None => Ok(()),
+    }
+}
+
+/// How a request goes on that is charged so far: where there is no place for it, the planes before
+/// the place are only looked at. A request that may spend leases is charged all the same, since
+/// whether a lease refuses is known after it is spent.
+#[inline]
+pub(crate) fn mode_by_place(engine: &Engine, located: &Located<'_>, mode: Mode) -> Mode {
+    let Located { request, gate, record, .. } = located;
+    if mode == Mode::Charge
+        && let (Some(overload), Some(record)) = (engine.overload(), record)
+        && request.end_known
+        && !overload.has_place(record.resource(), request.class)
+        && !engine.may_spend_leases(gate, request)
+    {
+        return Mode::Look;
+    }
+    mode
+}
+
+#[cold]
+fn refuse(
+    plane: &OverloadPlane,
+    record: &RequestRecord,
+    why: PlaceRefusal,
+    request: &Request<'_>,
+    waited: &Waited<'_>,
+    now: Timestamp,
+) -> Shed {
+    let (overload, resource, level) = (&plane.overload, record.resource(), record.level());
+    if waits_for_place(resource, request, waited, now) == WaitsForPlace::No {
+        overload.count_unplaced(resource, level);
+    }
+    overload.refuse(resource, level, why)
+}
+
+/// Whether a request waits for a place of its resource where none is free.
+#[inline]
+fn waits_for_place(
+    resource: ResourceId,
+    request: &Request<'_>,
+    waited: &Waited<'_>,
+    now: Timestamp,
+) -> WaitsForPlace {
+    if waited.next_of == Some(Obstacle::Place(resource)) {
+        WaitsForPlace::Called
+    } else if request.may_wait_until.is_some_and(|until| until > now) {
+        WaitsForPlace::IfTaken
+    } else {
+        WaitsForPlace::No
+    }
+}
+
+/// Whether requests of the same class or a higher one wait for the places of a resource, so that a
+/// free one is theirs.
+#[inline]
+fn is_claimed(
+    plane: &OverloadPlane,
+    resource: ResourceId,
+    request: &Request<'_>,
+    waited: &Waited<'_>,
+) -> bool {
+    let obstacle = Obstacle::Place(resource);
+    plane.room.count() > 0
+        && waited.next_of != Some(obstacle)
+        && plane.room.waits_from(obstacle, request.class)
+}
