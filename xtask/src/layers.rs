@@ -20,6 +20,7 @@ mod file_names;
 mod imports;
 mod module_tree;
 mod rules;
+mod sole_users;
 mod type_names;
 
 /// Prints every broken rule of this workspace; true if every rule is kept.
@@ -72,6 +73,7 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
     let members = workspace::members()?;
     let mut problems = broken_arrows(&members);
     problems.extend(unallowed_findings(&members)?);
+    problems.extend(sole_users::broken(&members)?);
     problems.extend(sleeps::problems(&members)?);
     let bans = fs::read_to_string(checkout::root().join("crates").join(MODEL_OF_BANS).join("clippy.toml"));
     let bans = bans.as_deref().map(bans_in).unwrap_or_default();

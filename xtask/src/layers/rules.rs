@@ -169,6 +169,27 @@ pub(crate) const INHERITED: &[(&str, &[&str])] = &[
     ("lints", &[""]),
 ];
 
+/// A function that several files define and one file alone may use.
+#[derive(Debug)]
+pub(crate) struct SoleUser {
+    /// The crate.
+    pub(crate) package: &'static str,
+    /// The folder of the files that define it.
+    pub(crate) folder: &'static str,
+    /// Its name.
+    pub(crate) function: &'static str,
+    /// The file that may use it.
+    pub(crate) user: &'static str,
+}
+
+/// The planes of the engine are asked by its walk and by nothing else.
+pub(crate) const SOLE_USERS: &[SoleUser] = &[SoleUser {
+    package: "tidegate-engine",
+    folder: "src/engine/admission",
+    function: "step",
+    user: "src/engine/admission.rs",
+}];
+
 /// The rule for the crate of that name; an exact name wins over a beginning.
 pub(crate) fn rule_for(name: &str) -> Option<&'static Rule> {
     CRATES

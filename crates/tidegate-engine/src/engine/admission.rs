@@ -14,6 +14,8 @@ mod capacity;
 mod carried;
 mod cursor;
 mod deadline;
+#[cfg(test)]
+mod even_cost;
 pub(crate) mod exact_limit;
 pub(crate) mod leases;
 mod limits;
@@ -30,7 +32,7 @@ pub(crate) mod waited;
 
 use std::sync::Arc;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Gate, Timestamp};
 use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
 use self::answer::{Answer, Mode, Stop, WalkStep};
@@ -84,6 +86,9 @@ impl Engine {
         if let Err(stop) = cursor::step(self, located, mode, holds, now) {
             heard(WalkStep::Cursor, stop, mode, located)?;
         }
+        #[cfg(test)]
+        even_cost::step(self, located, mode, holds, now)
+            .or_else(|stop| heard(WalkStep::Cursor, stop, mode, located))?;
         let mode = place::mode_by_place(self, located, mode);
         if let Err(stop) = limits::step(self, located, mode, holds, now) {
             heard(WalkStep::Limits, stop, mode, located)?;
@@ -125,18 +130,18 @@ impl Engine {
         demand: Option<Demand>,
         now: Timestamp,
     ) -> Result<Step, RequestError> {
-        let gate = match self.gate_of(request) {
-            Ok(gate) => gate,
+        let found = match self.gate_of(request) {
+            Ok(found) => found,
             Err(error) => {
                 fail(demand);
                 return Err(error);
             }
         };
-        let mut located = self.locate(request, gate, &waited, now);
+        let mut located = self.locate(request, found, &waited, now);
         let mut holds = None;
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
         match answer {
-            Ok(()) => Ok(self.pass_one(&mut located, holds, demand, None, now)),
+            Ok(()) => Ok(self.pass_one(&mut located, found.0, holds, demand, None, now)),
             Err(Stop::Refuse(refusal)) => {
                 self.decided(demand, located.record, outcome_of(&refusal));
                 Ok(Step::Decided(Decision::Refuse(Refused::one(refusal))))
@@ -159,6 +164,7 @@ impl Engine {
     pub(crate) fn pass_one(
         &self,
         located: &mut Located<'_>,
+        gate: &Arc<Gate>,
         holds: Option<Holds>,
         demand: Option<Demand>,
         patience: Option<Box<Patience>>,
@@ -170,9 +176,8 @@ impl Engine {
             self.decided(demand, counted, OfferOutcome::Admitted);
             return Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }));
         };
-        let Located { request, gate, .. } = *located;
         let demand = self.demand(demand, counted);
-        let origin = Origin { gate: Arc::clone(gate), cost: request.cost, demand, patience };
+        let origin = Origin { gate: Arc::clone(gate), cost: located.request.cost, demand, patience };
         ask_one(first, origin, question, now)
     }
 

@@ -10,6 +10,7 @@ mod completion;
 mod endings;
 mod events;
 mod exact_limits;
+mod exits;
 mod explanation;
 #[cfg(tidegate_planted_faults)]
 mod faults;

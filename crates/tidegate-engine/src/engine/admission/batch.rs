@@ -62,15 +62,15 @@ impl Engine {
             // Those that were offered have their demand; the others have not come that far before.
             let waited = Waited { is_offered: demands[at].is_some(), ..waited };
             let stop = match self.gate_of(request) {
-                Ok(gate) => {
-                    let mut located = self.locate(request, gate, &waited, now);
+                Ok((gate, home)) => {
+                    let mut located = self.locate(request, (gate, home), &waited, now);
                     located.at = at;
                     let mut holds = None;
                     let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
                     demands[at] = self.demand(demands[at].take(), located.record);
                     match answer {
                         Ok(()) => {
-                            let (demand, gate) = (demands[at].take(), Arc::clone(located.gate));
+                            let (demand, gate) = (demands[at].take(), Arc::clone(gate));
                             origins.push(Origin { gate, cost: request.cost, demand, patience: None });
                             questions.extend(located.question);
                             passed.extend(holds);
@@ -134,10 +134,10 @@ impl Engine {
     /// Lets a request ask for its leases that another request makes wait; the leases it then waits
     /// for as well.
     fn ask_ahead(&self, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> Flights {
-        let Ok(gate) = self.gate_of(request) else { return Flights::new() };
-        let mut located = self.locate(request, gate, &waited, now);
-        let mut holds = Holds::nothing(located.home, request.cost, now);
-        located.stored = Some(located.gate.locate_elsewhere(request.attributes, now));
+        let Ok((gate, home)) = self.gate_of(request) else { return Flights::new() };
+        let mut located = self.locate(request, (gate, home), &waited, now);
+        let mut holds = Holds::nothing(home, request.cost, now);
+        located.stored = Some(gate.locate_elsewhere(request.attributes, now));
         let asked = leases::take(self, &mut located, &mut holds, now);
         let batch = self.take_back(holds, now);
         debug_assert!(batch.is_none(), "the store was not asked");

@@ -30,9 +30,8 @@ fn ask<'a>(
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let gate = located.gate;
-    let refuse =
-        |throttled: &Throttled<'_>| Err(Stop::Refuse(throttled_by(gate.namespace(), throttled, now)));
+    let namespace = located.request.namespace;
+    let refuse = |throttled: &Throttled<'_>| Err(Stop::Refuse(throttled_by(namespace, throttled, now)));
     let Some(access) = located.access(engine)? else { return Ok(()) };
     let TableAccess { located: access, sources, leased_limits } = access;
     match (mode, holds) {
@@ -52,7 +51,7 @@ fn ask<'a>(
             let statuses = engine.peek_access(access, now);
             let throttled = statuses.iter().find_map(|status| status.throttled.as_ref()).map(refuse);
             if let Some(said) = &mut located.said {
-                let report = |status| engine.access_report(gate.namespace(), status);
+                let report = |status| engine.access_report(namespace, status);
                 said.access = statuses.iter().map(report).collect();
             }
             throttled.unwrap_or(Ok(()))

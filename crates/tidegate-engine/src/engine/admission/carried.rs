@@ -10,22 +10,20 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_capacity::{Admission, Capacity, UnitsHold};
+use tidegate_capacity::Capacity;
 use tidegate_core::algorithm::Verdict;
-use tidegate_core::shares::Owner;
 use tidegate_core::{
     Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, Retry, Timestamp,
 };
 use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
-use super::refusal::{past_deadline, shed_by, throttled_by};
-use super::table_tokens::TableAsk;
+use super::answer::{Mode, Stop};
 use super::waited::Waited;
 use crate::demand::{Demand, outcome_of};
 use crate::engine::{Engine, Shared};
 use crate::error::RequestError;
-use crate::leases::LeaseCharge;
+use crate::permit::Holds;
 use crate::progress::{Progress, StoreStep};
 use crate::request::Request;
 
@@ -95,16 +93,21 @@ impl Engine {
             return self.carry_limits(request.namespace, limits, charging, now);
         }
         let cost = limits.iter().fold(0_u64, |sum, limit| sum.saturating_add(limit.cost));
-        let request = request.cost(Cost::new(cost).unwrap_or(Cost::ONE));
+        let request = request.cost(Cost::new(cost).unwrap_or(Cost::ONE)).end_unknown();
+        let (waited, mut holds) = (Waited::default(), None);
+        let mut located = self.locate_beside_limits(&request, &waited, now);
+        let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
         let (capacity, shared) = (self.planes.capacity.clone(), Arc::clone(&self.shared));
-        let leased = SmallVec::new();
-        let mut hold = CarriedHold { capacity, shared, demand: None, leased, units: None, taken_at: now };
-        let refusal = match self.pass_other_planes(&request, &mut hold, now) {
-            Ok(refusal) => refusal,
-            Err(error) => {
+        let demand = self.demand(None, located.record);
+        let hold = CarriedHold { capacity, shared, demand, holds, taken_at: now };
+        let refusal = match answer {
+            Ok(()) => None,
+            Err(Stop::Refuse(refusal)) => Some(refusal),
+            Err(Stop::Fail(error)) => {
                 hold.decide(OfferOutcome::Failed);
-                return Err(error);
+                return Err(*error);
             }
+            Err(Stop::Wait(_)) => unreachable!("leases are asked at once"),
         };
         let Some(refusal) = refusal else {
             let begun = self.carry_limits(request.namespace, limits, charging, now);
@@ -123,53 +126,6 @@ impl Engine {
             hold.decide(looked.as_ref().map_or(OfferOutcome::Failed, |_| outcome_of(&refusal)));
             looked.map(|looked| refused_by_plane(looked, refusal, now))
         })
-    }
-
-    /// Looks at the deadline, and asks the admission cursor of the request's resource, the capacity
-    /// of its table and the pace of the resource, since nobody reports the end of its work; the
-    /// refusal, or what the request holds of them.
-    fn pass_other_planes(
-        &self,
-        request: &Request<'_>,
-        hold: &mut CarriedHold,
-        now: Timestamp,
-    ) -> Result<Option<Refusal>, RequestError> {
-        if request.deadline.is_some_and(|deadline| deadline <= now) {
-            return Ok(Some(past_deadline(request)));
-        }
-        let owner = self.gate(request.namespace).map_or(Owner::NONE, |gate| gate.owner());
-        let mut counted = self.target_for(owner, request, now);
-        if let (Some(overload), Some(record)) = (self.overload(), &mut counted) {
-            if self.is_new(request, record) {
-                overload.offer(record, now);
-            }
-            hold.demand = self.demand(None, Some(*record));
-            if let Some(shed) = overload.shed(record) {
-                return Ok(Some(shed_by(request.namespace, &shed, request)));
-            }
-        }
-        if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
-            let located = capacity.locate(request.namespace, access)?;
-            let ask = TableAsk::new(owner, request, Waited::default()).at_once();
-            let tokens = self.lease_tables(&located, ask, now);
-            hold.leased = tokens.held;
-            match located.admit(&tokens.sources, now) {
-                Admission::Admit(units) => {
-                    hold.units = Some(units);
-                    self.renew_leases(&hold.leased, now);
-                }
-                Admission::Throttle(throttled) => {
-                    return Ok(Some(throttled_by(request.namespace, &throttled, now)));
-                }
-            }
-        }
-        if let (Some(overload), Some(record)) = (self.overload(), &mut counted) {
-            if let Some(shed) = overload.pace(record, now) {
-                return Ok(Some(shed_by(request.namespace, &shed, request)));
-            }
-            hold.demand = self.demand(hold.demand.take(), Some(*record));
-        }
-        Ok(None)
     }
 
     /// [`Engine::carry`] without the other planes.
@@ -291,16 +247,14 @@ struct CarriedHold {
     capacity: Option<Arc<Capacity>>,
     shared: Arc<Shared>,
     demand: Option<Demand>,
-    leased: SmallVec<[LeaseCharge; 1]>,
-    units: Option<UnitsHold>,
+    holds: Option<Holds>,
     taken_at: Timestamp,
 }
 
 impl CarriedHold {
     /// The request was admitted: its units stay charged.
     fn admit(mut self) {
-        self.units = None;
-        self.leased.clear();
+        self.holds = None;
         self.decide(OfferOutcome::Admitted);
     }
 
@@ -314,12 +268,13 @@ impl CarriedHold {
 
 impl Drop for CarriedHold {
     fn drop(&mut self) {
-        if let (Some(units), Some(capacity)) = (self.units.take(), &self.capacity) {
+        let Some(Holds { units, leased, .. }) = self.holds.take() else { return };
+        if let (Some(units), Some(capacity)) = (units, &self.capacity) {
             capacity.give_back(units, self.taken_at);
         }
         if let Some(leases) = &self.shared.leases {
-            self.leased.iter().rev().for_each(|charge| leases.undo(charge, self.taken_at));
-            self.leased.iter().for_each(|charge| leases.return_idle(charge, self.taken_at));
+            leased.iter().rev().for_each(|charge| leases.undo(charge, self.taken_at));
+            leased.iter().for_each(|charge| leases.return_idle(charge, self.taken_at));
         }
     }
 }

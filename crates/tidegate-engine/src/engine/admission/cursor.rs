@@ -17,7 +17,7 @@ pub(crate) fn step(
     _holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, gate, waited, record, .. } = located;
+    let Located { request, waited, record, .. } = located;
     let (Some(overload), Some(record)) = (engine.overload(), record) else { return Ok(()) };
     let shed = if mode == Mode::Charge {
         if !waited.is_offered && engine.is_new(request, record) {
@@ -28,7 +28,7 @@ pub(crate) fn step(
         overload.would_shed(record.resource(), record.level())
     };
     match shed {
-        Some(shed) => Err(Stop::Refuse(shed_by(gate.namespace(), &shed, request))),
+        Some(shed) => Err(Stop::Refuse(shed_by(request.namespace, &shed, request))),
         None => Ok(()),
     }
 }

@@ -62,9 +62,7 @@ pub(crate) fn step<'a>(
 ) -> Answer {
     // Whether a lease refuses is known after it is spent, or from the store.
     match holds {
-        Some(holds)
-            if mode == Mode::Charge && (located.gate.has_leased() || located.request.access.is_some()) =>
-        {
+        Some(holds) if mode == Mode::Charge && (located.has_leased() || located.request.access.is_some()) => {
             take(engine, located, holds, now)
         }
         _ => Ok(()),
@@ -80,9 +78,11 @@ pub(crate) fn take<'a>(
     holds: &mut Holds,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, gate, waited, .. } = *located;
+    let Located { request, gate, owner, waited, .. } = *located;
     let mut flights = Flights::new();
-    if let (Some(leases), Some(stored)) = (engine.leases_of(gate), &located.stored) {
+    if let (Some(gate), Some(leases), Some(stored)) = (gate, &engine.shared.leases, &located.stored)
+        && gate.has_leased()
+    {
         match engine.lease(leases, gate, request, stored, *waited, now)? {
             Leased::Held(leased, alone) => {
                 holds.leased = leased;
@@ -98,7 +98,8 @@ pub(crate) fn take<'a>(
     if let Some(access) = located.access(engine)? {
         access.leased_limits = holds.leased.len();
         // Asked for even if the request waits for another lease, so that it waits once.
-        let tokens = engine.lease_tables(&access.located, TableAsk::new(gate.owner(), request, *waited), now);
+        let ask = TableAsk::new(owner, request, waited, gate.is_some());
+        let tokens = engine.lease_tables(&access.located, ask, now);
         holds.is_alone |= tokens.are_alone();
         holds.leased.extend(tokens.held);
         flights.extend(tokens.flights);
@@ -113,17 +114,12 @@ pub(crate) fn take<'a>(
 }
 
 impl Engine {
-    /// Whether any limit of a gate is spent from leases.
-    #[inline]
-    pub(crate) fn leases_of(&self, gate: &Gate) -> Option<&Leases> {
-        if gate.has_leased() { self.shared.leases.as_ref() } else { None }
-    }
-
     /// Whether a request may spend leases: of a limit, or of a table of its access. `false` is
     /// certain; `true` is said of every request in a namespace with leased limits, and of every
     /// access in one with leased tables.
-    pub(crate) fn may_spend_leases(&self, gate: &Gate, request: &Request<'_>) -> bool {
-        gate.has_leased()
+    pub(crate) fn may_spend_leases(&self, located: &Located<'_>) -> bool {
+        let request = located.request;
+        located.has_leased()
             || (request.access.is_some() && self.planes.table_leases.has_any_of(request.namespace))
     }
 

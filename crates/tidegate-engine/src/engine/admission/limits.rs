@@ -20,6 +20,10 @@ pub(crate) fn step(
     now: Timestamp,
 ) -> Answer {
     let Located { request, gate, home, stored, said, .. } = located;
+    let Some(gate) = gate else {
+        *holds = Some(Holds::nothing(*home, request.cost, now));
+        return Ok(());
+    };
     let decision = match mode {
         // A gate without limits in a store has nothing to locate for later.
         Mode::Charge if gate.has_elsewhere() => {

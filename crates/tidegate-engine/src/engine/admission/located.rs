@@ -23,7 +23,9 @@ use crate::request::Request;
 /// A request with everything that the planes ask of it, found once.
 pub(crate) struct Located<'a> {
     pub(crate) request: &'a Request<'a>,
-    pub(crate) gate: &'a Arc<Gate>,
+    /// The limits of its namespace; `None` if its limits arrive with it.
+    pub(crate) gate: Option<&'a Arc<Gate>>,
+    pub(crate) owner: Owner,
     pub(crate) home: Home,
     /// The position of the request in its batch.
     pub(crate) at: usize,
@@ -68,6 +70,12 @@ pub(crate) struct Said {
 }
 
 impl<'a> Located<'a> {
+    /// Whether any of its limits is spent from leases.
+    #[inline]
+    pub(crate) fn has_leased(&self) -> bool {
+        self.gate.is_some_and(|gate| gate.has_leased())
+    }
+
     /// The access of the request to a table; `None` without one.
     #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
     #[inline(always)]
@@ -75,10 +83,9 @@ impl<'a> Located<'a> {
         &mut self,
         engine: &'a Engine,
     ) -> Result<Option<&mut TableAccess<'a>>, RequestError> {
-        let (Some(capacity), Some(access)) = (&engine.planes.capacity, &self.request.access) else {
-            return Ok(None);
-        };
-        if self.access.is_none() {
+        if self.access.is_none()
+            && let (Some(capacity), Some(access)) = (&engine.planes.capacity, &self.request.access)
+        {
             let access = access.repeated(self.request.attempt > 0 || self.waited.is_offered);
             let located = capacity.locate(self.request.namespace, &access)?;
             self.access = Some(TableAccess { located, sources: TokenSources::new(), leased_limits: 0 });
@@ -110,11 +117,36 @@ impl Engine {
     ) -> Located<'a> {
         Located {
             request,
-            gate,
+            gate: Some(gate),
+            owner: gate.owner(),
             home,
             at: 0,
             waited,
             record: self.target_of(gate, request, now),
+            stored: None,
+            access: None,
+            question: None,
+            said: None,
+        }
+    }
+
+    /// [`Engine::locate`] for a request that brings its limits. Its namespace need not be one of
+    /// the policy.
+    pub(crate) fn locate_beside_limits<'a>(
+        &self,
+        request: &'a Request<'a>,
+        waited: &'a Waited<'a>,
+        now: Timestamp,
+    ) -> Located<'a> {
+        let owner = self.gate(request.namespace).map_or(Owner::NONE, |gate| gate.owner());
+        Located {
+            request,
+            gate: None,
+            owner,
+            home: Home::NOWHERE,
+            at: 0,
+            waited,
+            record: self.target_for(owner, request, now),
             stored: None,
             access: None,
             question: None,

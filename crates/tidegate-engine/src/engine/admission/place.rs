@@ -33,7 +33,7 @@ fn ask(
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, gate, waited, record, .. } = located;
+    let Located { request, waited, record, .. } = located;
     let Some((plane, record)) = engine.planes.overload.as_ref().zip(record.as_mut()) else {
         return Ok(());
     };
@@ -67,7 +67,7 @@ fn ask(
         Mode::Explain => overload.would_lack_place(resource, level),
     };
     match shed {
-        Some(shed) => Err(Stop::Refuse(shed_by(gate.namespace(), &shed, request))),
+        Some(shed) => Err(Stop::Refuse(shed_by(request.namespace, &shed, request))),
         None => Ok(()),
     }
 }
@@ -77,12 +77,12 @@ fn ask(
 /// whether a lease refuses is known after it is spent.
 #[inline]
 pub(crate) fn mode_by_place(engine: &Engine, located: &Located<'_>, mode: Mode) -> Mode {
-    let Located { request, gate, record, .. } = located;
+    let Located { request, record, .. } = located;
     if mode == Mode::Charge
         && let (Some(overload), Some(record)) = (engine.overload(), record)
         && request.end_known
         && !overload.has_place(record.resource(), request.class)
-        && !engine.may_spend_leases(gate, request)
+        && !engine.may_spend_leases(located)
     {
         return Mode::Look;
     }
@@ -124,7 +124,8 @@ fn waits_for_place(
 
 /// Whether requests of the same class or a higher one wait for the places of a resource, so that a
 /// free one is theirs.
-#[inline]
+#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
+#[inline(always)]
 fn is_claimed(
     plane: &OverloadPlane,
     resource: ResourceId,

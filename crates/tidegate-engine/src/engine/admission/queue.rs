@@ -14,7 +14,6 @@ use tidegate_overload::{
 };
 
 use super::answer::{Mode, Stop};
-use super::located::Located;
 use super::refusal::{drained, late_for, past_deadline, queue_full, shed_by, undecidable};
 use super::waited::Waited;
 use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
@@ -106,19 +105,19 @@ impl Engine {
         {
             return Ok(queued);
         }
-        let gate = match self.gate_of(request) {
-            Ok(gate) => gate,
+        let (gate, home) = match self.gate_of(request) {
+            Ok(found) => found,
             Err(error) => {
                 fail(demand);
                 return Err(error);
             }
         };
-        let mut located = self.locate(request, gate, &waited, now);
+        let mut located = self.locate(request, (gate, home), &waited, now);
         let mut holds = None;
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
         match answer {
             Ok(()) => {
-                let (mut seat, gate) = (seat, located.gate);
+                let mut seat = seat;
                 if located.question.is_none()
                     && let (Some(seat), Some(holds)) = (seat.take(), &mut holds)
                 {
@@ -130,7 +129,7 @@ impl Engine {
                     let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request));
                     Box::new(Patience { request: owned, seat, entrant, returns })
                 });
-                Ok(self.pass_one(&mut located, holds, demand, patience, now))
+                Ok(self.pass_one(&mut located, gate, holds, demand, patience, now))
             }
             Err(Stop::Refuse(refusal)) => {
                 let demand = self.demand(demand, located.record);
@@ -166,7 +165,8 @@ impl Engine {
         if until <= now {
             return None;
         }
-        let mut located = self.locate(request, self.gate_of(request).ok()?, &waited, now);
+        let (gate, home) = self.gate_of(request).ok()?;
+        let mut located = self.locate(request, (gate, home), &waited, now);
         let mut holds = None;
         // Its own limits are looked at, not charged: a request that they refuse for longer than it
         // may wait gains nothing in a line. Its attempt reports that.
@@ -178,7 +178,7 @@ impl Engine {
             }
             Err(Stop::Wait(_) | Stop::Fail(_)) => return None,
         }
-        let Located { gate, record, .. } = located;
+        let record = located.record;
         let counters = gate.counter_keys(request.attributes, now);
         let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
         let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);

@@ -41,7 +41,9 @@ pub(crate) fn step(
 ) -> Answer {
     match (mode, holds) {
         (Mode::Charge, Some(holds)) => {
-            let Located { request, gate, at, stored, question, .. } = located;
+            let Located { request, gate: Some(gate), at, stored, question, .. } = located else {
+                return Ok(());
+            };
             if let Some(stored) = stored {
                 *question = engine.question(*at, gate, request, stored, now)?;
             }
@@ -50,7 +52,9 @@ pub(crate) fn step(
             }
         }
         (Mode::Explain, _) => {
-            let Located { request, gate, said: Some(said), .. } = located else { return Ok(()) };
+            let Located { request, gate: Some(gate), said: Some(said), .. } = located else {
+                return Ok(());
+            };
             let exact = gate.remote_limits(request.attributes, now);
             said.looks = engine.operations_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
             said.exact_at = exact.iter().map(|one| one.index).collect();

@@ -37,7 +37,7 @@ pub(crate) struct TableTokens {
 pub(crate) struct TableAsk<'a> {
     owner: Owner,
     attempt: u32,
-    waited: Waited<'a>,
+    waited: &'a Waited<'a>,
     can_wait: bool,
 }
 
@@ -54,14 +54,9 @@ fn short(leases: &Leases, lease: &TableLease, until: Timestamp, now: Timestamp) 
 }
 
 impl<'a> TableAsk<'a> {
-    pub(crate) fn new(owner: Owner, request: &Request<'_>, waited: Waited<'a>) -> Self {
+    pub(crate) fn new(owner: Owner, request: &Request<'_>, waited: &'a Waited<'a>, can_wait: bool) -> Self {
         let attempt = if waited.rounds > 0 { request.attempt.max(1) } else { request.attempt };
-        Self { owner, attempt, waited, can_wait: true }
-    }
-
-    /// The same for a request that does not wait.
-    pub(crate) fn at_once(self) -> Self {
-        Self { can_wait: false, ..self }
+        Self { owner, attempt, waited, can_wait }
     }
 }
 
