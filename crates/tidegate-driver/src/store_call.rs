@@ -29,9 +29,9 @@ pub trait StoreHooks: Send + Sync + 'static {
         None
     }
 
-    /// A store call returned an error, or timed out.
-    fn call_failed(&self, error: &StoreError) {
-        let _ = error;
+    /// A store call has ended: with an answer, an error, or its deadline.
+    fn call_ended(&self, answer: &Result<Answer, StoreError>) {
+        let _ = answer;
     }
 
     /// Adds operations of the program to a batch of lease asks; whether it added any.
@@ -76,19 +76,20 @@ pub(crate) struct StoreLink {
 }
 
 impl StoreLink {
-    /// Sends a batch to the store. A call beyond the deadline is an error like any other.
+    /// Sends a batch to the store. A call beyond the deadline is an error like any other; a store
+    /// that keeps a deadline of its own is held to that alone.
     pub(crate) async fn call(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let Some(store) = &self.store else { return Err(StoreError::NoStore) };
         let replaced = self.hooks.replace(batch);
         let batch = replaced.as_ref().unwrap_or(batch);
-        let after = self.timeout;
-        let answer = match tokio::time::timeout(after, DynStore::run_boxed(&**store, batch)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(StoreError::Timeout { after }),
+        let (after, running) = (self.timeout, DynStore::run_boxed(&**store, batch));
+        let answer = if store.keeps_deadline_dyn() {
+            running.await
+        } else {
+            let ended = tokio::time::timeout(after, running).await;
+            ended.unwrap_or(Err(StoreError::Timeout { after }))
         };
-        if let Err(error) = &answer {
-            self.hooks.call_failed(error);
-        }
+        self.hooks.call_ended(&answer);
         answer
     }
 }

@@ -8,7 +8,7 @@ use tidegate_core::{Timestamp, random_seed};
 use tidegate_engine::{BuildError, Engine, EngineConfig, LeaseConfig, Lineage, NoteError};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
-use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, OnOwnClock, Store, StoreError};
+use tidegate_store::{MemberStore, MemoryConfig, MemoryStore, NoteKind, Store, StoreError};
 use tidegate_store_redb::{DiskReport, Durability, RedbConfig, RedbStore};
 
 use crate::config::ServerConfig;
@@ -21,17 +21,15 @@ use crate::policy_config::namespaces;
 pub use crate::policy_config::{ConfigError, server_config};
 use crate::policy_follower::fingerprint;
 use crate::quota_store::{self, UnusableStore};
+use crate::redis_store::{self, SharedStoreError};
 use crate::server::{DaemonParts, Handle, Server};
-use crate::shared_store::{SharedStore, SharedStoreError, SharedStoreHandle, kept};
+use crate::shared_store::{SharedStore, kept};
 use crate::stored_overrides::overrides_in;
 use tidegate_clock::{Clock, SystemClock};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing
 /// else could decide.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// By how much a shared store may be late with saying that it is late.
-const SHARED_SLACK: Duration = Duration::from_millis(50);
 
 /// Why a daemon could not start.
 #[derive(Debug, thiserror::Error)]
@@ -106,9 +104,7 @@ pub async fn serve_on(
             Ok(Server::start_with(config, Arc::new(engine), store, clock, parts).await?)
         }
         StoreKind::Redis(redis) => {
-            // The store keeps to its deadline; this only catches one that does not.
-            config.bounds.store_timeout = redis.deadline * 2 + SHARED_SLACK;
-            let shared = SharedStoreHandle(Arc::new(SharedStore::open(redis)?));
+            let store = redis_store::open(redis)?;
             let member = random_seed()[0];
             let mut engine = engine_config(policy, seed, true);
             engine.leases = Some(LeaseConfig::of(member));
@@ -117,8 +113,8 @@ pub async fn serve_on(
             // Until the store has reported how many members there are.
             let engine = engine.with_members(redis.members)?.unwrap_or(engine);
             parts.member = Some(member);
-            parts.shared = Some(Arc::clone(&shared.0));
-            let store = Arc::new(OnOwnClock::new(shared, move || time.now()));
+            parts.shared = Some(Arc::new(SharedStore::new(Arc::new(store.clone()))));
+            let store = Arc::new(MemberStore::new(store, move || time.now()));
             Ok(Server::start_with(config, Arc::new(engine), store, clock, parts).await?)
         }
         _ => {

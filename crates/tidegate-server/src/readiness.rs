@@ -20,7 +20,7 @@ impl DaemonContext {
             return Some("draining".to_owned());
         }
         let shared = self.shared.as_ref()?;
-        if let Some(newer) = shared.newer_protocol() {
+        if let Some(newer) = shared.store.newer_protocol() {
             return Some(newer);
         }
         if self.has_joined.load(Ordering::Relaxed) {

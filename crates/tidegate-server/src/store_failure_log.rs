@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use tidegate_core::error_chain;
 use tidegate_store::StoreError;
-use tidegate_store_redis::Fault;
 
 /// How often there is a line at most: failures come as often as requests do.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -24,11 +23,8 @@ struct LineThrottle {
 }
 
 impl StoreFailureLog {
-    /// Writes a line about `error`, unless one was written a moment ago or other lines say it.
+    /// Writes a line about `error`, unless one was written a moment ago.
     pub(crate) fn write(&self, error: &StoreError, now: Instant) {
-        if is_silence(error) {
-            return;
-        }
         let Some(suppressed) = self.take_line(now) else { return };
         tracing::warn!(
             target: "tidegate::store",
@@ -51,19 +47,6 @@ impl StoreFailureLog {
     }
 }
 
-/// Whether the error says only that the store does not answer, or has lost its data: there are
-/// lines for when that begins and ends.
-fn is_silence(error: &StoreError) -> bool {
-    match error {
-        StoreError::Timeout { .. } | StoreError::DataLost { .. } => true,
-        StoreError::Unavailable { source: Some(source), .. } => matches!(
-            source.downcast_ref(),
-            Some(Fault::CircuitOpen { .. } | Fault::NotSent { .. } | Fault::NewerProtocol { .. })
-        ),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -73,7 +56,8 @@ mod tests {
     use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 
     use super::*;
-    use crate::shared_store::{SharedStore, SharedStoreHandle};
+    use crate::redis_store;
+    use crate::shared_store::SharedStore;
     use crate::written_log::WrittenLog;
 
     #[test]
@@ -93,7 +77,8 @@ mod tests {
         let name = "a_store_out_of_memory_is_logged_with_the_setting_to_raise";
         let Some(server) = RedisServer::start(&["--maxmemory", "1"]) else { return skip(name) };
         let (written, _listening) = WrittenLog::of_thread();
-        let store = SharedStoreHandle(Arc::new(SharedStore::at(&server.url()).unwrap()));
+        let store = redis_store::at(&server.url());
+        let shared = SharedStore::new(Arc::new(store.clone()));
         let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();
         let operation = Operation::new(
             Key::new("api", b"limit", b"ada").unwrap(),
@@ -102,7 +87,8 @@ mod tests {
         );
         for id in 0..20 {
             let batch = Batch::all_or_nothing(RequestId(id), [operation.clone()]);
-            assert!(store.run(&batch).await.is_err());
+            let answer = store.run(&batch).await;
+            shared.call_ended(Some(&answer.unwrap_err()));
         }
         let text = written.text();
         let lines: Vec<_> = text.lines().filter(|line| line.contains("could not carry out")).collect();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use tidegate_driver::store_call::UNDO_HORIZON;
 use tidegate_driver::{StoreHooks, Undoing};
 use tidegate_engine::LeaseBatch;
-use tidegate_store::{Batch, Outcome, StoreError};
+use tidegate_store::{Answer, Batch, Outcome, StoreError};
 
 use crate::context::DaemonContext;
 use crate::shared_store::SharedStore;
@@ -32,7 +32,12 @@ impl StoreHooks for DaemonHooks {
         self.daemon.upgrade()?.telling(batch)
     }
 
-    fn call_failed(&self, error: &StoreError) {
+    fn call_ended(&self, answer: &Result<Answer, StoreError>) {
+        let error = answer.as_ref().err();
+        if let Some(shared) = &self.shared {
+            shared.call_ended(error);
+        }
+        let Some(error) = error else { return };
         if let Some(daemon) = self.daemon.upgrade() {
             daemon.metrics.shared().store_failures.fetch_add(1, Ordering::Relaxed);
         }
@@ -52,16 +57,16 @@ impl StoreHooks for DaemonHooks {
 
     fn undo<'a>(&'a self, batch: &'a Batch) -> Option<Undoing<'a>> {
         let shared = self.shared.as_ref()?;
-        Some(Box::pin(shared.undo(batch)))
+        Some(shared.store.undo(batch))
     }
 
     fn undo_horizon(&self) -> Duration {
-        self.shared.as_ref().map_or(UNDO_HORIZON, |shared| shared.undo_horizon())
+        self.shared.as_ref().map_or(UNDO_HORIZON, |shared| shared.store.undo_horizon())
     }
 
     fn undo_failed(&self) {
         if let Some(shared) = &self.shared {
-            shared.undo_failed();
+            shared.store.undo_failed();
         }
         tracing::debug!(target: "tidegate::store", "a batch was not undone; its charge drains by itself");
     }
@@ -76,7 +81,7 @@ mod tests {
     use tidegate_driver::Driver;
     use tidegate_engine::{Engine, EngineConfig};
     use tidegate_redis_server::{RedisServer, free_port, skip};
-    use tidegate_store::{Key, Kind, Operation, RequestId, Store as _};
+    use tidegate_store::{Key, Kind, Operation, RequestId};
 
     use super::*;
 
@@ -84,6 +89,10 @@ mod tests {
         let quota = Fixed::new(10, Duration::from_hours(24), WindowStart::Epoch).unwrap();
         let key = Key::new("api", b"quota", b"ada").unwrap();
         Batch::each(RequestId(7), [Operation::new(key, Algorithm::Fixed(quota), kind)])
+    }
+
+    fn shared(url: &str) -> Arc<SharedStore> {
+        Arc::new(SharedStore::new(Arc::new(crate::redis_store::at(url))))
     }
 
     /// A driver whose undos go to this store, and nothing else.
@@ -96,12 +105,12 @@ mod tests {
     #[tokio::test]
     async fn more_batches_than_may_wait_are_counted_and_not_undone() {
         // Nothing listens there, so that every undo waits for its next attempt.
-        let shared = Arc::new(SharedStore::at("redis://127.0.0.1:9").unwrap());
+        let shared = shared("redis://127.0.0.1:9");
         let driver = driver(&shared).undos_max(2);
         for _ in 0..5 {
             driver.undo(batch(Kind::Undo { batch: RequestId(1) }));
         }
-        assert_eq!((shared.stats().undo_failed, shared.stats().undone), (3, 0));
+        assert_eq!((shared.store.stats().undo_failed, shared.store.stats().undone), (3, 0));
     }
 
     /// Waits until `holds`, and not for ever.
@@ -118,22 +127,22 @@ mod tests {
     async fn an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing() {
         let name = "an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing";
         let port = free_port();
-        let shared = Arc::new(SharedStore::at(&format!("redis://127.0.0.1:{port}")).unwrap());
+        let shared = shared(&format!("redis://127.0.0.1:{port}"));
         let driver = driver(&shared);
         // The store is away when the undo begins.
         driver.undo(batch(Kind::Undo { batch: RequestId(1) }));
-        until("it was sent in vain and is sent again", async || shared.stats().calls >= 2).await;
-        assert_eq!((shared.stats().undone, shared.stats().undo_failed), (0, 0));
+        until("it was sent in vain and is sent again", async || shared.store.stats().calls >= 2).await;
+        assert_eq!((shared.store.stats().undone, shared.store.stats().undo_failed), (0, 0));
         let Some(_redis) = RedisServer::start_on(port, &[]) else { return skip(name) };
-        until("it is undone", async || shared.stats().undone == 1).await;
+        until("it is undone", async || shared.store.stats().undone == 1).await;
         // The batch arrives only now.
-        let store = crate::shared_store::SharedStoreHandle(shared);
+        let store = &shared.store;
         let late = Batch { id: RequestId(1), ..batch(Kind::Check { cost: Cost::ONE }) };
         until("the store refuses the batch", async || {
-            matches!(store.run(&late).await, Err(tidegate_store::StoreError::IdReused { .. }))
+            matches!(store.run_boxed(&late).await, Err(tidegate_store::StoreError::IdReused { .. }))
         })
         .await;
         let other = Batch { id: RequestId(2), ..late };
-        assert_eq!(store.run(&other).await.unwrap().outcomes[0].used, 1);
+        assert_eq!(store.run_boxed(&other).await.unwrap().outcomes[0].used, 1);
     }
 }

@@ -10,6 +10,8 @@
 
 use core::time::Duration;
 
+use tidegate_store::Circuit;
+
 /// When a breaker opens, and for how long.
 ///
 /// ```
@@ -41,20 +43,6 @@ impl Default for BreakerConfig {
     fn default() -> Self {
         Self { failures: 5, cool_down: Duration::from_millis(100), cool_down_max: Duration::from_millis(250) }
     }
-}
-
-/// The state of a breaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Circuit {
-    /// Everything goes through.
-    Closed,
-    /// Nothing goes through before this instant.
-    Open {
-        /// When one request may try.
-        until: Duration,
-    },
-    /// One request is under way to see whether the store answers.
-    HalfOpen,
 }
 
 /// The state of one breaker.

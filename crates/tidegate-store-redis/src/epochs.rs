@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_core::Timestamp;
+use tidegate_store::Loss;
 
 use crate::marker::Marker;
 use crate::names::{Place, note_slot};
-use crate::stats::Loss;
 
 /// The name of the epoch that a loss ended, at a member that did not see that epoch.
 const UNSEEN: &str = "an earlier one";

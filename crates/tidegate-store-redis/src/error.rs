@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tidegate_core::display::{HumanDuration, Quantity};
-use tidegate_store::StoreError;
+use tidegate_store::{Loss, StoreError};
 
 use crate::dial::DialError;
 use crate::resp_frame::FrameError;
-use crate::stats::Loss;
 
 /// Why a store cannot be opened. Whether the engine can be reached shows with the first batch.
 #[derive(Debug, thiserror::Error)]

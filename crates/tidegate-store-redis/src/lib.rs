@@ -29,7 +29,7 @@
 //! - **Once.** Answers are remembered in the store for [`RedisConfig::answers_kept`], so a batch
 //!   sent again is not carried out again, by whichever member, and can be undone.
 //! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or
-//!   another one, [`RedisStats::loss`] says so. The last moments, which a failover loses,
+//!   another one, [`FleetStats::loss`] says so. The last moments, which a failover loses,
 //!   leave no trace in any marker.
 //! - **Lent once.** Ledgers are those of `tidegate_core::lease`, to the unit. After a loss another
 //!   epoch begins; every member reads it from the marker, and one acknowledgement counts for all of
@@ -46,7 +46,6 @@
 pub mod breaker;
 pub mod config;
 pub mod error;
-pub mod stats;
 pub mod store;
 
 mod answer;
@@ -69,15 +68,16 @@ mod probe;
 mod resp_frame;
 mod script;
 mod shared;
+mod stats;
 
 #[doc(hidden)]
 pub use answer::read_script_answer;
-pub use breaker::{BreakerConfig, Circuit};
+pub use breaker::BreakerConfig;
 pub use config::{Clock, OnLoss, RedisConfig, Secret, Tls};
 pub use error::{Fault, KeyFault, OpenError};
 pub use marker::PROTOCOL;
 pub use numbers::{FIRST_HIT_WINDOW_MIN, LIMIT_MAX};
 #[doc(hidden)]
 pub use resp_frame::count_replies;
-pub use stats::{Loss, RedisStats, Rejected};
 pub use store::RedisStore;
+pub use tidegate_store::{Circuit, FleetStats, FleetStore, Loss, Rejected};

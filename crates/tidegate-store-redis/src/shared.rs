@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use redis::Value;
 use tidegate_core::{Timestamp, error_chain};
-use tidegate_store::StoreError;
+use tidegate_store::{FleetStats, Loss, Rejected, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, oneshot};
 use tokio::time::timeout;
@@ -30,7 +30,7 @@ use crate::names::{Names, Place};
 use crate::numbers::Known;
 use crate::probe;
 use crate::script::Sha;
-use crate::stats::{Counts, Loss, RedisStats, Rejected, add, read};
+use crate::stats::{Counts, add, read};
 
 /// How many calls a batch takes at most: a second one for an epoch that is another one, a third for
 /// a clock that shows another window.
@@ -118,12 +118,12 @@ impl Shared {
         })
     }
 
-    pub(crate) fn stats(&self) -> RedisStats {
+    pub(crate) fn stats(&self) -> FleetStats {
         let (circuit, opened) = {
             let breaker = lock(&self.breaker);
             (breaker.circuit(), breaker.opened())
         };
-        RedisStats {
+        FleetStats {
             calls: read(&self.counts.calls),
             batches: read(&self.counts.batches),
             asks: read(&self.counts.asks),

@@ -6,17 +6,23 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tidegate_core::{Algorithm, Timestamp};
-use tidegate_store::{Answer, Batch, Key, Note, NoteKind, RequestId, Store, StoreError};
+use tidegate_store::{
+    Answer, Batch, FleetCall, FleetStats, FleetStore, Key, Loss, Note, NoteKind, RequestId, Store, StoreError,
+};
 
 use crate::answer;
 use crate::call::Asked;
 use crate::config::RedisConfig;
 use crate::error::{CallError, Fault, OpenError};
+use crate::marker::PROTOCOL;
 use crate::multi_slot;
 use crate::names::{Place, note_slot, slot};
 use crate::numbers::to_micros;
 use crate::shared::Shared;
-use crate::stats::{Loss, RedisStats, add};
+use crate::stats::add;
+
+/// How long reading all notes of one kind may take.
+const NOTES_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many notes one reply of a scan is asked for; with the longest values they stay well within
 /// the bound of a reply.
@@ -73,7 +79,7 @@ impl RedisStore {
     }
 
     /// The counts and findings of the store.
-    pub fn stats(&self) -> RedisStats {
+    pub fn stats(&self) -> FleetStats {
         self.shared.stats()
     }
 
@@ -217,12 +223,77 @@ impl Store for RedisStore {
 
     async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
         let now = to_micros(self.now().await?);
-        let fields = self.fields(kind).await?;
+        let fields = match tokio::time::timeout(NOTES_TIMEOUT, self.fields(kind)).await {
+            Ok(fields) => fields?,
+            Err(_) => return Err(StoreError::Timeout { after: NOTES_TIMEOUT }),
+        };
         let notes = fields.iter().filter_map(|(name, kept)| answer::note(kind, name, kept));
         Ok(notes.filter(|(_, until)| *until > now).map(|(note, _)| note).collect())
     }
 
     fn supports(&self, algorithm: &Algorithm) -> bool {
         self.shared.known.of_counter(algorithm).is_ok()
+    }
+
+    fn keeps_deadline(&self) -> bool {
+        true
+    }
+}
+
+impl FleetStore for RedisStore {
+    fn now(&self) -> FleetCall<'_, Timestamp> {
+        Box::pin(self.now())
+    }
+
+    fn about_now(&self) -> Timestamp {
+        self.about_now()
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        self.loss()
+    }
+
+    fn loss_of(&self, key: &Key) -> Option<Loss> {
+        self.loss_of(key)
+    }
+
+    fn acknowledge_loss(&self) -> Option<Loss> {
+        self.acknowledge_loss()
+    }
+
+    fn newer_protocol(&self) -> Option<String> {
+        let store = self.newer_protocol()?;
+        Some(Fault::NewerProtocol { store, member: PROTOCOL }.to_string())
+    }
+
+    fn undo<'a>(&'a self, batch: &'a Batch) -> FleetCall<'a, ()> {
+        Box::pin(self.undo(batch))
+    }
+
+    fn undo_failed(&self) {
+        self.undo_failed();
+    }
+
+    fn undo_horizon(&self) -> Duration {
+        self.undo_horizon()
+    }
+
+    fn evicts_by(&self) -> FleetCall<'_, Option<String>> {
+        Box::pin(async { Ok(Some(self.eviction_policy().await?).filter(|policy| policy != "noeviction")) })
+    }
+
+    fn is_silence(&self, error: &StoreError) -> bool {
+        match error {
+            StoreError::Timeout { .. } | StoreError::DataLost { .. } => true,
+            StoreError::Unavailable { source: Some(source), .. } => matches!(
+                source.downcast_ref(),
+                Some(Fault::CircuitOpen { .. } | Fault::NotSent { .. } | Fault::NewerProtocol { .. })
+            ),
+            _ => false,
+        }
+    }
+
+    fn stats(&self) -> FleetStats {
+        self.stats()
     }
 }

@@ -30,7 +30,9 @@ pub mod error;
 
 pub mod keeper;
 pub mod memory;
-pub mod own_clock;
+
+pub mod fleet_store;
+pub mod member_store;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -42,10 +44,11 @@ mod step;
 pub use answer::{Answer, Grants, Outcome, Outcomes};
 pub use batch::{Batch, BatchMode, CarryOver, Kind, OnLedger, Operation, Operations};
 pub use error::StoreError;
+pub use fleet_store::{Circuit, FleetCall, FleetStats, FleetStore, Loss, Rejected};
 pub use id::{HolderId, RequestId};
 pub use keeper::Keeper;
 pub use key::Key;
+pub use member_store::MemberStore;
 pub use memory::{MemoryConfig, MemoryStats, MemoryStore};
 pub use note::{Note, NoteChange, NoteKind};
-pub use own_clock::OnOwnClock;
 pub use store::{DynStore, Noting, Running, Store};

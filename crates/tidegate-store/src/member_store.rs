@@ -1,16 +1,23 @@
-//! A store on the clock of whoever asks it.
+//! A store that members share, as one of them sees it: on its own clock, and without what was lost.
 //!
-//! A store that several members share decides on a clock of its own, and says when to come back on
-//! that. A member counts in its own time everywhere else, and the two may be seconds apart. Here
-//! everything that passes is moved from one clock to the other; what is decided stays the store's.
+//! Such a store decides on a clock of its own, and says when to come back on that. A member counts
+//! in its own time everywhere else, and the two may be seconds apart. Here everything that passes
+//! is moved from one clock to the other; what is decided stays the store's.
+//!
+//! A store that has lost its counters decides on counters that have begun anew. Rates may; the
+//! quota of a window may not, so that it is not decided there until its usage is known again.
 
 use core::fmt;
+use core::time::Duration;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use tidegate_core::Timestamp;
-use tidegate_core::algorithm::Verdict;
+use tidegate_core::algorithm::{Counter, State, Verdict, WindowStart};
+use tidegate_core::{Algorithm, Cost, Timestamp};
 
-use crate::{Answer, Batch, Kind, Note, NoteChange, NoteKind, RequestId, Store, StoreError};
+use crate::{Answer, Batch, FleetStore, Kind, Note, NoteChange, NoteKind, RequestId, Store, StoreError};
+
+/// Makes the id of the undo of a batch from the id of that batch.
+const UNDO_OF_LOST: u128 = 0x756e_646f_206f_6620_6c6f_7374_2064_6174;
 
 /// Changes of the offset below this are ignored: smaller than any retry time, larger than most
 /// round trips.
@@ -19,12 +26,16 @@ const FOLLOWED_MIN: i64 = 5_000_000;
 /// The offset before the first answer.
 const UNKNOWN: i64 = i64::MIN;
 
-/// A store whose instants, in both directions, are on the clock of its caller.
+/// A shared store whose instants, in both directions, are on the clock of its member.
 ///
 /// Each answer measures the offset of the clocks to within its round trip; before the first answer
 /// it counts as zero, and a batch that names an instant is preceded by an empty one that measures
 /// it. Changes of the offset by more than five milliseconds are followed.
-pub struct OnOwnClock<S, C> {
+///
+/// A batch with a quota whose usage the store has lost is [`StoreError::DataLost`], until the loss
+/// is acknowledged or the window of its instant has ended. If the batch itself was the first to
+/// find the loss, it is undone.
+pub struct MemberStore<S, C> {
     store: S,
     now: C,
     /// By how many nanoseconds the store's clock is ahead, or [`UNKNOWN`]. One word, so that nobody
@@ -34,7 +45,7 @@ pub struct OnOwnClock<S, C> {
     looks: AtomicU64,
 }
 
-impl<S: Store, C: Fn() -> Timestamp + Send + Sync> OnOwnClock<S, C> {
+impl<S: Store + FleetStore, C: Fn() -> Timestamp + Send + Sync> MemberStore<S, C> {
     /// The same store, on the clock `now`.
     pub const fn new(store: S, now: C) -> Self {
         Self { store, now, ahead: AtomicI64::new(UNKNOWN), looks: AtomicU64::new(0) }
@@ -68,6 +79,30 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> OnOwnClock<S, C> {
         Ok(())
     }
 
+    /// The error of a batch with a quota whose usage was lost; none once the window of the loss has
+    /// ended.
+    fn lost_for(&self, batch: &Batch) -> Option<StoreError> {
+        let asks =
+            |kind: &Kind| matches!(kind, Kind::Check { .. } | Kind::Peek { .. } | Kind::Acquire { .. });
+        let mut quotas = batch.operations.iter().filter(|one| asks(&one.kind) && one.algorithm.is_quota());
+        let loss = quotas.find_map(|one| {
+            let loss = self.store.loss_of(&one.key)?;
+            (self.store.about_now() < known_again(&one.algorithm, loss.began)).then_some(loss)
+        })?;
+        Some(StoreError::DataLost { expected: loss.expected, found: loss.found })
+    }
+
+    /// Takes back what a batch was admitted for on counters that had begun anew.
+    async fn undo_lost(&self, batch: &Batch, answer: &Answer) {
+        let undo = Batch::undo_of(batch, RequestId(batch.id.0 ^ UNDO_OF_LOST));
+        if !answer.refused
+            && !undo.operations.is_empty()
+            && FleetStore::undo(&self.store, &undo).await.is_err()
+        {
+            self.store.undo_failed();
+        }
+    }
+
     fn in_its_time(&self, batch: &Batch) -> Batch {
         let ahead = self.ahead_nanos();
         let mut batch = batch.clone();
@@ -98,8 +133,15 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> OnOwnClock<S, C> {
     }
 }
 
-impl<S: Store, C: Fn() -> Timestamp + Send + Sync> Store for OnOwnClock<S, C> {
+impl<S: Store + FleetStore, C: Fn() -> Timestamp + Send + Sync> Store for MemberStore<S, C> {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+        if self.lost_for(batch).is_some() {
+            // Another member may have acknowledged the loss since.
+            FleetStore::now(&self.store).await?;
+            if let Some(error) = self.lost_for(batch) {
+                return Err(error);
+            }
+        }
         let asks_of_time = |kind: &Kind| matches!(kind, Kind::Block { .. });
         let must_move = !batch.notes.is_empty() || batch.operations.iter().any(|one| asks_of_time(&one.kind));
         let ran = if must_move {
@@ -110,15 +152,19 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> Store for OnOwnClock<S, C> {
         } else {
             self.store.run(batch).await
         };
-        match ran {
-            Ok(answer) => {
-                self.learn(answer.store_now);
-                Ok(self.in_our_time(answer))
+        let answer = ran.map_err(|error| match error {
+            StoreError::Full { until } => {
+                StoreError::Full { until: moved(until, self.ahead_nanos().saturating_neg()) }
             }
-            Err(StoreError::Full { until }) => {
-                Err(StoreError::Full { until: moved(until, self.ahead_nanos().saturating_neg()) })
+            error => error,
+        })?;
+        self.learn(answer.store_now);
+        match self.lost_for(batch) {
+            None => Ok(self.in_our_time(answer)),
+            Some(error) => {
+                self.undo_lost(batch, &answer).await;
+                Err(error)
             }
-            Err(error) => Err(error),
         }
     }
 
@@ -131,17 +177,34 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> Store for OnOwnClock<S, C> {
         Ok(notes)
     }
 
-    fn supports(&self, algorithm: &tidegate_core::Algorithm) -> bool {
+    fn supports(&self, algorithm: &Algorithm) -> bool {
         self.store.supports(algorithm)
+    }
+
+    fn keeps_deadline(&self) -> bool {
+        self.store.keeps_deadline()
     }
 }
 
-impl<S: fmt::Debug, C> fmt::Debug for OnOwnClock<S, C> {
+impl<S: fmt::Debug, C> fmt::Debug for MemberStore<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnOwnClock")
+        f.debug_struct("MemberStore")
             .field("store", &self.store)
             .field("ahead", &self.ahead)
             .finish_non_exhaustive()
+    }
+}
+
+/// When it is known again how much is used of a limit whose counters were lost at `began`: at the
+/// end of the window of that instant, where all keys have the same windows.
+fn known_again(algorithm: &Algorithm, began: Timestamp) -> Timestamp {
+    fn window_end(counter: &impl Counter, at: Timestamp) -> Timestamp {
+        counter.reset_at(counter.charge(State::EMPTY, Cost::ONE, at), at)
+    }
+    match algorithm {
+        Algorithm::Fixed(fixed) if fixed.start() == WindowStart::Epoch => window_end(fixed, began),
+        Algorithm::Calendar(calendar) => window_end(calendar, began),
+        _ => began.saturating_add(algorithm.window().unwrap_or(Duration::MAX)),
     }
 }
 
@@ -166,14 +229,18 @@ mod tests {
     use core::pin::pin;
     use core::task::{Context, Poll, Waker};
     use core::time::Duration;
-    use std::sync::Arc;
+    use std::collections::HashMap;
     use std::sync::atomic::AtomicU64;
+    use std::sync::{Arc, Mutex};
 
+    use tidegate_core::algorithm::{Calendar, CivilUnit, Fixed};
     use tidegate_core::lease::{Ask, HolderName};
     use tidegate_core::{Algorithm, Cost, Rate};
 
     use super::*;
-    use crate::{Key, MemoryConfig, MemoryStore, OnLedger, Operation, RequestId};
+    use crate::{
+        FleetCall, FleetStats, Key, Loss, MemoryConfig, MemoryStore, OnLedger, Operation, RequestId,
+    };
 
     /// A store whose clock is an hour ahead of ours, and both clocks.
     struct World {
@@ -200,14 +267,18 @@ mod tests {
             self.ours.fetch_add(u64::try_from(span.as_nanos()).unwrap(), Ordering::Relaxed);
         }
 
-        fn store(&self) -> OnOwnClock<MemoryStore, impl Fn() -> Timestamp + Send + Sync + use<>> {
+        fn store(
+            &self,
+        ) -> MemberStore<TestFleetStore<MemoryStore>, impl Fn() -> Timestamp + Send + Sync + use<>> {
             let (ours, ahead) = (Arc::clone(&self.ours), Arc::clone(&self.ahead));
             let its = {
                 let ours = Arc::clone(&ours);
                 move || Timestamp::from_nanos(ours.load(Ordering::Relaxed) + ahead.load(Ordering::Relaxed))
             };
             let inner = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), its);
-            OnOwnClock::new(inner, move || Timestamp::from_nanos(ours.load(Ordering::Relaxed)))
+            MemberStore::new(TestFleetStore::new(inner), move || {
+                Timestamp::from_nanos(ours.load(Ordering::Relaxed))
+            })
         }
 
         fn one(&self, kind: Kind) -> Batch {
@@ -256,13 +327,22 @@ mod tests {
         assert!(!now_or_never(store.run(&world.one(check))).unwrap().refused);
     }
 
-    /// A store that remembers the ids of all batches, also of those without operations.
-    struct RemembersEveryId<S> {
+    /// A shared store in memory that remembers the ids of all batches, also of those without
+    /// operations, and can be told that it has lost what it held.
+    struct TestFleetStore<S> {
         store: S,
-        known: std::sync::Mutex<std::collections::HashMap<RequestId, Batch>>,
+        known: Mutex<HashMap<RequestId, Batch>>,
+        loss: Mutex<Option<Loss>>,
+        undone: AtomicU64,
     }
 
-    impl<S: Store> Store for RemembersEveryId<S> {
+    impl<S: Store> TestFleetStore<S> {
+        fn new(store: S) -> Self {
+            Self { store, known: Mutex::default(), loss: Mutex::default(), undone: AtomicU64::new(0) }
+        }
+    }
+
+    impl<S: Store> Store for TestFleetStore<S> {
         async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
             let known = self.known.lock().unwrap().insert(batch.id, batch.clone());
             match known.filter(|known| known != batch) {
@@ -274,17 +354,78 @@ mod tests {
         async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
             self.store.notes(kind).await
         }
+    }
 
-        fn supports(&self, algorithm: &Algorithm) -> bool {
-            self.store.supports(algorithm)
+    impl<S: Store> FleetStore for TestFleetStore<S> {
+        fn now(&self) -> FleetCall<'_, Timestamp> {
+            Box::pin(async { Ok(NOW) })
         }
+
+        fn about_now(&self) -> Timestamp {
+            NOW.saturating_add(HOUR)
+        }
+
+        fn loss_of(&self, _key: &Key) -> Option<Loss> {
+            self.loss.lock().unwrap().clone()
+        }
+
+        fn acknowledge_loss(&self) -> Option<Loss> {
+            self.loss.lock().unwrap().take()
+        }
+
+        fn undo<'a>(&'a self, batch: &'a Batch) -> FleetCall<'a, ()> {
+            self.undone.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { self.store.run(batch).await.map(drop) })
+        }
+
+        fn undo_failed(&self) {}
+
+        fn undo_horizon(&self) -> Duration {
+            HOUR
+        }
+
+        fn is_silence(&self, _error: &StoreError) -> bool {
+            false
+        }
+
+        fn stats(&self) -> FleetStats {
+            panic!("no test asks for it")
+        }
+    }
+
+    #[test]
+    fn a_quota_whose_usage_was_lost_is_not_decided_until_the_loss_is_acknowledged() {
+        let world = World::new();
+        let store = world.store();
+        let day = Algorithm::bucket(Rate::new(10, Duration::from_hours(24)).unwrap()).unwrap();
+        let ask = |algorithm: &Algorithm| {
+            let mut batch = world.one(Kind::Check { cost: Cost::ONE });
+            batch.operations[0].algorithm = algorithm.clone();
+            batch
+        };
+        let used = |algorithm: &Algorithm| {
+            let mut batch = ask(algorithm);
+            batch.operations[0].kind = Kind::Peek { cost: Cost::ONE };
+            now_or_never(store.store.store.run(&batch)).unwrap().outcomes[0].used
+        };
+        now_or_never(store.run(&ask(&day))).unwrap();
+        let loss = Loss { slot: None, expected: "a".into(), found: String::new(), began: NOW };
+        *store.store.loss.lock().unwrap() = Some(loss);
+        let error = now_or_never(store.run(&ask(&day))).unwrap_err();
+        assert!(matches!(error, StoreError::DataLost { .. }), "{error}");
+        assert_eq!((used(&day), store.store.undone.load(Ordering::Relaxed)), (1, 0), "it was not asked");
+        // A rate begins anew.
+        let rate = Algorithm::bucket(Rate::per_second(1).unwrap()).unwrap();
+        now_or_never(store.run(&ask(&rate))).unwrap();
+        assert!(store.store.acknowledge_loss().is_some());
+        now_or_never(store.run(&ask(&day))).unwrap();
+        assert_eq!(used(&day), 2);
     }
 
     #[test]
     fn the_first_look_at_the_clock_has_an_id_of_its_own() {
         let world = World::new();
-        let inner = RemembersEveryId { store: world.store(), known: std::sync::Mutex::default() };
-        let store = OnOwnClock::new(inner, || world.now());
+        let store = world.store();
         let until = world.now().saturating_add(Duration::from_mins(10));
         let block = world.one(Kind::Block { until });
         let blocked = now_or_never(store.run(&block)).unwrap();
@@ -340,5 +481,24 @@ mod tests {
         world.ahead.store(30_000_000_000, Ordering::Relaxed);
         now_or_never(store.run(&world.one(peek))).unwrap();
         assert_eq!(store.ahead_nanos(), ahead(30));
+    }
+
+    #[test]
+    fn a_quota_is_known_again_at_the_end_of_the_window_in_which_it_was_lost() {
+        let hour = Duration::from_hours(1);
+        let day = Timestamp::from_secs(20_840 * 86_400);
+        let lost = day.saturating_add(23 * hour);
+        let fixed = |start| Algorithm::Fixed(Fixed::new(10, 24 * hour, start).unwrap());
+        let calendar = |zone| Algorithm::Calendar(Calendar::new(10, CivilUnit::Day, zone).unwrap());
+        let rate = Algorithm::bucket(Rate::new(10, 24 * hour).unwrap()).unwrap();
+        for (algorithm, hours) in [
+            (fixed(WindowStart::Epoch), 1),
+            (fixed(WindowStart::FirstHit), 24),
+            (calendar("UTC"), 1),
+            (calendar("Asia/Tokyo"), 16),
+            (rate, 24),
+        ] {
+            assert_eq!(known_again(&algorithm, lost), lost.saturating_add(hours * hour), "{algorithm:?}");
+        }
     }
 }

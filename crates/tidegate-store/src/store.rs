@@ -48,6 +48,12 @@ pub trait Store: Send + Sync {
         let _ = algorithm;
         true
     }
+
+    /// Whether it answers each batch within a deadline of its own, so that its caller needs none.
+    /// Default: no.
+    fn keeps_deadline(&self) -> bool {
+        false
+    }
 }
 
 /// The future of a [`DynStore`].
@@ -67,6 +73,9 @@ pub trait DynStore: Send + Sync {
 
     /// [`Store::supports`].
     fn supports_dyn(&self, algorithm: &Algorithm) -> bool;
+
+    /// [`Store::keeps_deadline`].
+    fn keeps_deadline_dyn(&self) -> bool;
 }
 
 impl<S: Store> DynStore for S {
@@ -80,6 +89,10 @@ impl<S: Store> DynStore for S {
 
     fn supports_dyn(&self, algorithm: &Algorithm) -> bool {
         self.supports(algorithm)
+    }
+
+    fn keeps_deadline_dyn(&self) -> bool {
+        self.keeps_deadline()
     }
 }
 
@@ -95,5 +108,9 @@ impl Store for Arc<dyn DynStore> {
 
     fn supports(&self, algorithm: &Algorithm) -> bool {
         (**self).supports_dyn(algorithm)
+    }
+
+    fn keeps_deadline(&self) -> bool {
+        (**self).keeps_deadline_dyn()
     }
 }

@@ -182,6 +182,24 @@ pub(crate) struct SoleUser {
     pub(crate) user: &'static str,
 }
 
+/// A crate of this workspace that one file alone of another may name.
+#[derive(Debug)]
+pub(crate) struct SoleImporter {
+    /// The crate that names it.
+    pub(crate) package: &'static str,
+    /// The crate that is named, as code writes it.
+    pub(crate) import: &'static str,
+    /// The file that may name it.
+    pub(crate) file: &'static str,
+}
+
+/// The daemon knows in one place which store its members share.
+pub(crate) const SOLE_IMPORTERS: &[SoleImporter] = &[SoleImporter {
+    package: "tidegate-server",
+    import: "tidegate_store_redis",
+    file: "src/redis_store.rs",
+}];
+
 /// The planes of the engine are asked by its walk and by nothing else.
 pub(crate) const SOLE_USERS: &[SoleUser] = &[SoleUser {
     package: "tidegate-engine",

@@ -1,16 +1,32 @@
-//! Functions that one file may use: the step of each plane, which the walk alone calls.
+//! Functions and crates that one file may use: the step of each plane, which the walk alone calls,
+//! and the crate of the store that members share.
 
+use std::fs;
 use std::path::Path;
 
 use crate::workspace::Member;
 
 use super::imports::{self, Uses};
 use super::module_tree::ModuleTree;
-use super::rules::{SOLE_USERS, SoleUser};
+use super::rules::{SOLE_IMPORTERS, SOLE_USERS, SoleUser};
 
-/// Every use of such a function by another file than its own and the one that may.
+/// Every use of such a function or crate by another file than its own and the one that may.
 pub(super) fn broken(members: &[Member]) -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
+    for rule in SOLE_IMPORTERS {
+        for member in members.iter().filter(|member| member.name == rule.package) {
+            let tree = ModuleTree::read(&member.folder.join("src/lib.rs"))?;
+            for path in tree.files.iter().filter(|path| !path.ends_with(rule.file)) {
+                let text = fs::read_to_string(path)
+                    .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+                if text.contains(rule.import) {
+                    let file = path.strip_prefix(&member.folder).unwrap_or(path).display();
+                    let (package, import, allowed) = (rule.package, rule.import, rule.file);
+                    problems.push(format!("{package}: {file} names {import}, which only {allowed} may"));
+                }
+            }
+        }
+    }
     for rule in SOLE_USERS {
         for member in members.iter().filter(|member| member.name == rule.package) {
             let tree = ModuleTree::read(&member.folder.join("src/lib.rs"))?;

@@ -9,7 +9,7 @@ use tidegate_core::{Limit, Reason};
 use tidegate_driver::driver::RENEWALS_MAX;
 use tidegate_driver::{Admission, StoreHooks};
 use tidegate_engine::Request;
-use tidegate_store::StoreError;
+use tidegate_store::{Answer, StoreError};
 
 use crate::world::{Health, MANY, SECOND, World, bucket, leased, let_run, request};
 
@@ -85,7 +85,10 @@ async fn asks_gather_while_as_many_batches_as_may_be_are_in_flight() {
 struct Count(AtomicUsize);
 
 impl StoreHooks for Count {
-    fn call_failed(&self, _error: &StoreError) {
+    fn call_ended(&self, answer: &Result<Answer, StoreError>) {
+        if answer.is_ok() {
+            return;
+        }
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -13,8 +13,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tidegate_engine::LeaseTotals;
 use tidegate_net::connections::Connections;
+use tidegate_store::{Circuit, FleetStats};
 use tidegate_store_redb::RedbStore;
-use tidegate_store_redis::{Circuit, RedisStats};
 
 use super::{DaemonCounters, Metrics, encode_durations, help, planes};
 use crate::decisions::Decisions;
@@ -56,7 +56,7 @@ impl fmt::Debug for DaemonCollector {
     }
 }
 
-fn shared_store_gauges(stats: &RedisStats) -> [(&'static str, u64); 4] {
+fn shared_store_gauges(stats: &FleetStats) -> [(&'static str, u64); 4] {
     [
         ("tidegate_store_waiting", stats.waiting as u64),
         ("tidegate_store_circuit_open", u64::from(stats.circuit != Circuit::Closed)),
@@ -65,7 +65,7 @@ fn shared_store_gauges(stats: &RedisStats) -> [(&'static str, u64); 4] {
     ]
 }
 
-fn shared_store_counters(stats: &RedisStats) -> [(&'static str, u64); 7] {
+fn shared_store_counters(stats: &FleetStats) -> [(&'static str, u64); 7] {
     [
         ("tidegate_store_calls", stats.calls),
         ("tidegate_store_batches", stats.batches),
@@ -77,7 +77,7 @@ fn shared_store_counters(stats: &RedisStats) -> [(&'static str, u64); 7] {
     ]
 }
 
-fn encode_rejected(encoder: &mut DescriptorEncoder<'_>, stats: &RedisStats) -> fmt::Result {
+fn encode_rejected(encoder: &mut DescriptorEncoder<'_>, stats: &FleetStats) -> fmt::Result {
     let name = "tidegate_store_batches_rejected";
     let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
     let rejected = &stats.rejected;
@@ -192,8 +192,8 @@ impl Collector for DaemonCollector {
             counters.push(("tidegate_store_commit_failures", stats.failures));
             encode_seconds(&mut encoder, "tidegate_store_commit_seconds", stats.commit_total)?;
         }
-        if let Some(store) = shared_store {
-            let stats = store.stats();
+        if let Some(shared) = shared_store {
+            let stats = shared.store.stats();
             gauges.extend(shared_store_gauges(&stats));
             counters.extend(shared_store_counters(&stats));
             encode_rejected(&mut encoder, &stats)?;
