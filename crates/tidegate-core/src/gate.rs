@@ -21,6 +21,7 @@ mod explain;
 mod kept_specs;
 mod leased;
 mod located;
+mod located_counters;
 mod numbers;
 mod operations;
 mod permit;
@@ -48,6 +49,7 @@ pub use explain::{
 };
 pub use leased::{LeasedLimit, StoreName};
 pub use located::LocatedRequest;
+pub use located_counters::LocatedCounters;
 pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
 pub use store_limits::{CounterPlace, ExactLimit, LocalLimit, Located};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::vec;
 
 use smallvec::SmallVec;
-use tidegate_core::gate::CounterPlace;
+use tidegate_core::gate::{CounterPlace, LocatedCounters};
 use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::refusal::ScopeValues;
 use tidegate_core::table::RefundSet;
@@ -168,10 +168,27 @@ pub(crate) struct Queued {
     pub(crate) demand: Option<Demand>,
     /// Its last refusal; `None` if it has joined a line without asking.
     pub(crate) refusal: Option<Refusal>,
+    /// The counters of its limits, as the engine of that generation has located them.
+    pub(crate) counters: Option<Box<KeptCounters>>,
     /// When it asks again, if it is the next of its line.
     pub(crate) ask_at: Timestamp,
     /// When its driver resumes it, unless it is called before.
     pub(crate) wake_at: Timestamp,
+}
+
+/// The counters of a request under the limits of an engine, kept while it waits. An engine with
+/// other limits or overrides has another generation, and locates them anew.
+#[derive(Debug)]
+pub(crate) struct KeptCounters {
+    pub(crate) generation: u32,
+    pub(crate) counters: LocatedCounters,
+}
+
+impl KeptCounters {
+    /// The bytes that they take for a request under so many limits.
+    pub(crate) const fn bytes(limits: usize) -> usize {
+        if limits == 0 { 0 } else { size_of::<Self>() + limits * size_of::<CounterPlace>() }
+    }
 }
 
 /// Requests on their way through the planes, past all that is decided without the store.
@@ -259,4 +276,6 @@ pub(crate) struct Denial {
     pub(crate) seat: Option<Seat>,
     /// `Room::returns` before it asked.
     pub(crate) returns: u64,
+    /// The counters of its limits, as far as they are known.
+    pub(crate) counters: Option<Box<KeptCounters>>,
 }

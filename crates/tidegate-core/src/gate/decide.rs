@@ -290,6 +290,28 @@ impl Gate {
         if is_word { self.table.charge_word(probe, cost, now).ok() } else { None }
     }
 
+    /// Assesses the limits and charges all of them, unless one refuses.
+    pub(super) fn charge_unless_refused(
+        &self,
+        probes: &mut Probes<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Permit> {
+        for probe in probes.iter_mut() {
+            self.assess(probe, cost, now);
+        }
+        if let [probe] = probes.as_mut_slice()
+            && let Some(charge) = self.charge_only(probe, cost, now)
+        {
+            return Some(Permit::of_one(charge, cost, now));
+        }
+        if probes.iter().any(|probe| self.refuses(probe)) {
+            return None;
+        }
+        let mut permit = Permit::new(cost, now);
+        self.charge_all(probes, cost, now, &mut permit).then_some(permit)
+    }
+
     /// Charges all of the limits that were assessed, or none.
     fn conclude<'a>(
         &'a self,

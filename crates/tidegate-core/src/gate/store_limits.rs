@@ -240,14 +240,8 @@ impl Gate {
         now: Timestamp,
     ) -> Result<Permit, Vec<(usize, Violated)>> {
         let mut probes = self.probes_at(places);
-        for probe in &mut probes {
-            self.assess(probe, cost, now);
-        }
-        if !probes.iter().any(|probe| self.refuses(probe)) {
-            let mut permit = Permit::new(cost, now);
-            if self.charge_all(&mut probes, cost, now, &mut permit) {
-                return Ok(permit);
-            }
+        if let Some(permit) = self.charge_unless_refused(&mut probes, cost, now) {
+            return Ok(permit);
         }
         self.block_exceeded(&mut probes, now);
         Err(self.violated_at(&probes, now))
@@ -284,7 +278,7 @@ impl Gate {
         self.report_probes(self.probes_at(places), cost, now)
     }
 
-    fn probes_at(&self, places: &[CounterPlace]) -> Probes<'_> {
+    pub(super) fn probes_at(&self, places: &[CounterPlace]) -> Probes<'_> {
         let probe = |place: &CounterPlace| {
             let mut probe = Probe::of_key(place.limit, place.key, self.algorithm_at(place)?, place.spec);
             probe.refund_on = self.limits.get(usize::from(place.limit))?.refund_on;

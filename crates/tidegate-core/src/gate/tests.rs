@@ -3,6 +3,7 @@ mod carried;
 mod changes;
 mod endings;
 mod explanations;
+mod located;
 mod operations;
 mod plans;
 mod reclamation;

@@ -116,7 +116,7 @@ impl Engine {
     /// An error means that it could not be decided, and that nothing was charged.
     pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, RequestError> {
         if request.may_wait_until.is_some() {
-            return self.admit_patient(request, Waited::default(), None, None, now);
+            return self.admit_patient(request, Waited::default(), None, None, None, now);
         }
         self.admit_one(request, Waited::default(), None, now)
     }

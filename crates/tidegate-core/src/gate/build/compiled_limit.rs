@@ -189,6 +189,11 @@ impl Compiled {
         overriding.or_else(of_plan)
     }
 
+    /// Whether a request has the same numbers at all times.
+    pub(crate) fn has_lasting_numbers(&self) -> bool {
+        self.overrides.is_none() && self.zone_from.is_none()
+    }
+
     /// The override that fits a request at `now` best, if one does.
     #[inline]
     pub(crate) fn overriding(&self, values: &Values<'_>, now: Timestamp) -> Option<&OverrideNumbers> {

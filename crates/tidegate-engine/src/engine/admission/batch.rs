@@ -179,7 +179,7 @@ impl Engine {
                 let demand = demands.pop().flatten();
                 let waited = Waited { is_offered: true, ..waited };
                 let step = if request.may_wait_until.is_some() || seat.is_some() {
-                    self.admit_patient(request, waited, demand, seat, now)
+                    self.admit_patient(request, waited, demand, seat, None, now)
                 } else {
                     self.admit_one(request, waited, demand, now)
                 };

@@ -19,11 +19,23 @@ pub(crate) fn step(
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, gate, home, stored, said, .. } = located;
+    let Located { request, gate, home, counters, stored, said, .. } = located;
     let Some(gate) = gate else {
         *holds = Some(Holds::nothing(*home, request.cost, now));
         return Ok(());
     };
+    if let Some(counters) = counters {
+        if mode == Mode::Charge
+            && let Some(permit) = gate.check_counters(counters, request.cost, now)
+        {
+            *holds = Some(Holds::new(*home, permit));
+            return Ok(());
+        }
+        let is_look = matches!(mode, Mode::Look | Mode::LookAtLimits);
+        if is_look && !gate.refuses_counters(counters, request.cost, now) {
+            return Ok(());
+        }
+    }
     let decision = match mode {
         // A gate without limits in a store has nothing to locate for later.
         Mode::Charge if gate.has_elsewhere() => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_capacity::LocatedAccess;
-use tidegate_core::gate::LocatedRequest;
+use tidegate_core::gate::{LocatedCounters, LocatedRequest};
 use tidegate_core::shares::Owner;
 use tidegate_core::{Gate, Refusal, Timestamp};
 use tidegate_overload::{RequestRecord, ResourceId};
@@ -32,6 +32,8 @@ pub(crate) struct Located<'a> {
     pub(crate) waited: &'a Waited<'a>,
     /// The request as its resource counts it; `None` without one.
     pub(crate) record: Option<RequestRecord>,
+    /// The counters of its limits, if they were located before the walk.
+    pub(crate) counters: Option<&'a LocatedCounters>,
     /// Its limits that a store decides or lends, with their keys. Filled by the local limits, where
     /// the namespace has such limits.
     pub(crate) stored: Option<LocatedRequest<'a>>,
@@ -123,6 +125,7 @@ impl Engine {
             at: 0,
             waited,
             record: self.target_of(gate, request, now),
+            counters: None,
             stored: None,
             access: None,
             question: None,
@@ -147,6 +150,7 @@ impl Engine {
             at: 0,
             waited,
             record: self.target_for(owner, request, now),
+            counters: None,
             stored: None,
             access: None,
             question: None,

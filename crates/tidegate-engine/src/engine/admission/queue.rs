@@ -5,8 +5,10 @@
 
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tidegate_core::gate::LocatedCounters;
 use tidegate_core::{AccessOperation, Class, Gate, Plane, Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use tidegate_overload::{
     ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, PlaceRefusal, QueueCounts, QueueShed,
@@ -16,12 +18,12 @@ use tidegate_overload::{
 use super::answer::{Mode, Stop};
 use super::refusal::{drained, late_for, past_deadline, queue_full, shed_by, undecidable};
 use super::waited::Waited;
-use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
+use crate::continuation::{Denial, KeptCounters, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
 use crate::engine::{Engine, hasher};
 use crate::error::RequestError;
-use crate::permit::Holds;
+use crate::permit::{Holds, Home};
 use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{AtTurn, CallReason, Room, RoomAnswer, Seat};
@@ -95,16 +97,11 @@ impl Engine {
         waited: Waited<'_>,
         mut demand: Option<Demand>,
         seat: Option<Seat>,
+        counters: Option<Box<KeptCounters>>,
         now: Timestamp,
     ) -> Result<Step, RequestError> {
         let room = &self.shared.room;
         let returns = room.returns();
-        if seat.is_none()
-            && room.count() > 0
-            && let Some(queued) = self.join_line(request, waited, &mut demand, returns, now)
-        {
-            return Ok(queued);
-        }
         let (gate, home) = match self.gate_of(request) {
             Ok(found) => found,
             Err(error) => {
@@ -112,7 +109,20 @@ impl Engine {
                 return Err(error);
             }
         };
+        let known = counters.filter(|kept| kept.generation == self.generation);
+        let found = if known.is_some() { None } else { gate.locate_counters(request.attributes, now) };
+        let counters = known.as_deref().map(|kept| &kept.counters).or(found.as_ref());
+        if seat.is_none()
+            && room.count() > 0
+            && let Some(place) = self.join_line(request, (gate, home), &waited, counters, now)
+        {
+            let demand = demand.take().or_else(|| self.offer(request, gate, now));
+            let owned = OwnedRequest::new(request, gate.shared_namespace());
+            let counters = self.kept(known, found);
+            return Ok(queued(owned, counters, place, demand, None, Timestamp::MIN, until(request)));
+        }
         let mut located = self.locate(request, (gate, home), &waited, now);
+        located.counters = counters;
         let mut holds = None;
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
         match answer {
@@ -133,7 +143,9 @@ impl Engine {
             }
             Err(Stop::Refuse(refusal)) => {
                 let demand = self.demand(demand, located.record);
-                Ok(self.wait_or_refuse(request, Denial { refusal, demand, seat, returns }, now))
+                drop(located);
+                let counters = self.kept(known, found);
+                Ok(self.wait_or_refuse(request, Denial { refusal, demand, seat, returns, counters }, now))
             }
             Err(Stop::Wait(flights)) => {
                 let demand = self.demand(demand, located.record);
@@ -148,25 +160,24 @@ impl Engine {
     }
 
     /// Lets a new request join the line of others that wait for one of its counters or for a place,
-    /// so that it does not take what they wait for. It is offered to its resource when it joins,
-    /// unless it was before. `None` if there is no such line, or no room, or if its limits refuse
-    /// it for longer than it may wait, or if it cannot be decided at all, which its attempt
-    /// reports.
+    /// so that it does not take what they wait for. Returns its position, and whether it is the
+    /// first of its line. `None` if there is no such line, or no room, or if its limits refuse it
+    /// for longer than it may wait, which its attempt reports.
     #[cold]
     fn join_line(
         &self,
         request: &Request<'_>,
-        waited: Waited<'_>,
-        demand: &mut Option<Demand>,
-        returns: u64,
+        (gate, home): (&Arc<Gate>, Home),
+        waited: &Waited<'_>,
+        counters: Option<&LocatedCounters>,
         now: Timestamp,
-    ) -> Option<Step> {
-        let until = until(request);
+    ) -> Option<(Seat, bool)> {
+        let (returns, until) = (self.shared.room.returns(), until(request));
         if until <= now {
             return None;
         }
-        let (gate, home) = self.gate_of(request).ok()?;
-        let mut located = self.locate(request, (gate, home), &waited, now);
+        let mut located = self.locate(request, (gate, home), waited, now);
+        located.counters = counters;
         let mut holds = None;
         // Its own limits are looked at, not charged: a request that they refuse for longer than it
         // may wait gains nothing in a line. Its attempt reports that.
@@ -178,23 +189,30 @@ impl Engine {
             }
             Err(Stop::Wait(_) | Stop::Fail(_)) => return None,
         }
-        let record = located.record;
-        let counters = gate.counter_keys(request.attributes, now);
-        let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
+        let keys: SmallVec<[u64; 4]> = match located.counters {
+            Some(counters) => counters.keys().collect(),
+            None => gate.counter_keys(request.attributes, now).iter().map(|(_, key)| *key).collect(),
+        };
+        let counters = keys.into_iter().map(Obstacle::Counter);
         let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
         let obstacles: SmallVec<[Obstacle; 4]> =
             counters.chain(self.lines_for_units(request, now)).chain(place).collect();
-        let entrant = self.new_entrant(gate, request, *obstacles.first()?, record);
+        let entrant = self.new_entrant(gate, request, *obstacles.first()?, located.record);
         let room = &self.shared.room;
-        let RoomAnswer::Waits { seat, is_next } =
-            Room::join(room, entrant, &obstacles, request.class, returns, now)
-        else {
-            return None;
-        };
-        let demand = demand.take().or_else(|| self.offer(request, record, now));
-        let owned = OwnedRequest::new(request, gate.shared_namespace());
-        let ask_at = Timestamp::MIN;
-        Some(queued(owned, (seat, is_next), demand, None, ask_at, until))
+        match Room::join(room, entrant, &obstacles, request.class, returns, now) {
+            RoomAnswer::Waits { seat, is_next } => Some((seat, is_next)),
+            RoomAnswer::Shed(_) | RoomAnswer::Full | RoomAnswer::NoLine => None,
+        }
+    }
+
+    /// The counters of a request as it keeps them while it waits.
+    fn kept(
+        &self,
+        known: Option<Box<KeptCounters>>,
+        found: Option<LocatedCounters>,
+    ) -> Option<Box<KeptCounters>> {
+        let found = found.filter(|counters| !counters.is_empty());
+        known.or_else(|| Some(Box::new(KeptCounters { generation: self.generation, counters: found? })))
     }
 
     /// [`Engine::target_of`] for a request whose namespace may be gone since it waits.
@@ -204,7 +222,8 @@ impl Engine {
 
     /// Offers a request to its resource that waits before its first attempt; `None` for a repeated
     /// attempt.
-    fn offer(&self, request: &Request<'_>, target: Option<RequestRecord>, now: Timestamp) -> Option<Demand> {
+    fn offer(&self, request: &Request<'_>, gate: &Gate, now: Timestamp) -> Option<Demand> {
+        let target = self.target_of(gate, request, now);
         let mut record = target.filter(|target| self.is_new(request, target))?;
         self.overload()?.offer(&mut record, now);
         self.demand(None, Some(record))
@@ -240,8 +259,9 @@ impl Engine {
     fn entrant(&self, gate: &Gate, request: &Request<'_>, obstacle: Obstacle) -> Entrant {
         let namespace = u32::from(gate.owner().get());
         let group = Group { namespace, resource: self.resource_of(request) };
+        let counters = KeptCounters::bytes(gate.limits().len());
         Entrant::new(group, request.class, obstacle)
-            .bytes(request.waiting_bytes.saturating_add(request.copied_bytes()))
+            .bytes(request.waiting_bytes.saturating_add(request.copied_bytes() + counters))
             .connection(request.waiting_connection)
             .tenant(self.overload().and_then(|overload| overload.tenant_hash(request.tenant)))
             .until(until(request))
@@ -250,7 +270,7 @@ impl Engine {
 
     /// Lets a refused request wait, if waiting can help and there is room; else it stays refused.
     pub(crate) fn wait_or_refuse(&self, request: &Request<'_>, denial: Denial, now: Timestamp) -> Step {
-        let Denial { refusal, demand, seat, returns } = denial;
+        let Denial { refusal, demand, seat, returns, counters } = denial;
         let demand = demand.map(Demand::unserved);
         let until = until(request);
         let (Some((obstacle, ask_at)), Ok(gate)) =
@@ -291,12 +311,12 @@ impl Engine {
             overload.waits_instead(target.resource(), target.level());
         }
         let owned = OwnedRequest::new(request, gate.shared_namespace());
-        queued(owned, (seat, is_next), demand, Some(refusal), ask_at, until)
+        queued(owned, counters, (seat, is_next), demand, Some(refusal), ask_at, until)
     }
 
     /// Goes on with a request that was called, or whose time has come.
     pub(crate) fn resume_turn(&self, queued: Queued, now: Timestamp) -> Step {
-        let Queued { request, seat, demand, refusal, ask_at, .. } = queued;
+        let Queued { request, seat, demand, refusal, counters, ask_at, .. } = queued;
         let lists = request.lists();
         let mut asked = request.with(&lists);
         let (until, is_repeated) = (until(&asked), asked.attempt > 0);
@@ -321,7 +341,7 @@ impl Engine {
             }
             (false, refusal) if !(is_next && is_due) => {
                 drop(lists);
-                return self::queued(request, (seat, is_next), demand, refusal, ask_at, until);
+                return self::queued(request, counters, (seat, is_next), demand, refusal, ask_at, until);
             }
             (_, refusal) => {
                 if refusal.is_some() {
@@ -337,7 +357,7 @@ impl Engine {
             // The last attempt; the position is kept until it is decided.
             asked.may_wait_until = None;
         }
-        let step = self.admit_patient(&asked, waited, demand, Some(seat), now);
+        let step = self.admit_patient(&asked, waited, demand, Some(seat), counters, now);
         // A reload may have removed its namespace or an attribute that it uses.
         step.unwrap_or_else(|error| {
             let refusal = undecidable(asked.namespace, error.to_string());
@@ -556,6 +576,7 @@ pub(crate) fn until(request: &Request<'_>) -> Timestamp {
 /// they are called, or their time is over.
 fn queued(
     request: OwnedRequest,
+    counters: Option<Box<KeptCounters>>,
     (seat, is_next): (Seat, bool),
     demand: Option<Demand>,
     refusal: Option<Refusal>,
@@ -563,6 +584,6 @@ fn queued(
     until: Timestamp,
 ) -> Step {
     let wake_at = if is_next { ask_at.min(until) } else { until };
-    let queued = Queued { request, seat, demand, refusal, ask_at, wake_at };
+    let queued = Queued { request, seat, demand, refusal, counters, ask_at, wake_at };
     Step::Ask(Pending(Waiting::Turn(Box::new(queued))))
 }

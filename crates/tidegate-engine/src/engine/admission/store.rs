@@ -177,7 +177,7 @@ impl Engine {
         {
             let Patience { request, seat, returns, .. } = *patience;
             let lists = request.lists();
-            let denial = Denial { refusal, demand: origin.demand.take(), seat, returns };
+            let denial = Denial { refusal, demand: origin.demand.take(), seat, returns, counters: None };
             return self.wait_or_refuse(&request.with(&lists), denial, now);
         }
         for (at, origin) in origins.iter_mut().enumerate() {
