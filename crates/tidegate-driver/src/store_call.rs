@@ -76,14 +76,14 @@ pub(crate) struct StoreLink {
 }
 
 impl StoreLink {
-    /// Sends a batch to the store. A call beyond the deadline is an error like any other; a store
-    /// that keeps a deadline of its own is held to that alone.
+    /// Sends a batch to the store. A call beyond the deadline is an error like any other. A store
+    /// that keeps a shorter deadline of its own needs no second timer.
     pub(crate) async fn call(&self, batch: &Batch) -> Result<Answer, StoreError> {
         let Some(store) = &self.store else { return Err(StoreError::NoStore) };
         let replaced = self.hooks.replace(batch);
         let batch = replaced.as_ref().unwrap_or(batch);
         let (after, running) = (self.timeout, DynStore::run_boxed(&**store, batch));
-        let answer = if store.keeps_deadline_dyn() {
+        let answer = if store.deadline_dyn().is_some_and(|own| own <= after) {
             running.await
         } else {
             let ended = tokio::time::timeout(after, running).await;

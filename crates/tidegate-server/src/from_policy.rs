@@ -105,6 +105,8 @@ pub async fn serve_on(
         }
         StoreKind::Redis(redis) => {
             let store = redis_store::open(redis)?;
+            // The store keeps to its deadline, so that nothing else times its calls.
+            config.bounds.store_timeout = store.deadline().unwrap_or(redis.deadline);
             let member = random_seed()[0];
             let mut engine = engine_config(policy, seed, true);
             engine.leases = Some(LeaseConfig::of(member));

@@ -35,7 +35,8 @@ pub struct RedisConfig {
     /// The prefix of every key, so that several fleets may share one server. Default
     /// `tidegate:`. It must not hold a brace.
     pub prefix: String,
-    /// How long a batch may take, from the call until the answer. Default 50 ms.
+    /// How long a batch may take, from the call until the answer; twice as long in a cluster, where
+    /// one over several slots takes several calls. Default 50 ms.
     pub deadline: Duration,
     /// How long an [undo](crate::RedisStore::undo) may take, for which no caller waits. Default 2
     /// s.
@@ -84,6 +85,11 @@ impl From<String> for RedisConfig {
 impl RedisConfig {
     /// The longest [`RedisConfig::answers_kept`]: a day.
     pub const ANSWERS_KEPT_MAX: Duration = Duration::from_hours(24);
+
+    /// How long a batch may take, whatever slots it has.
+    pub(crate) fn batch_deadline(&self) -> Duration {
+        if self.cluster { self.deadline.saturating_mul(2) } else { self.deadline }
+    }
 
     /// The defaults for one server, or for the cluster that these are nodes of once
     /// [`RedisConfig::cluster`] is set.

@@ -53,7 +53,9 @@ pub(crate) async fn run(shared: &Arc<Shared>, batch: &Batch) -> Result<Answer, S
     for operation in &batch.operations {
         shared.known.of(operation)?;
     }
-    Across { shared, batch, parts }.run().await
+    let after = shared.config.batch_deadline();
+    let ran = tokio::time::timeout(after, Across { shared, batch, parts }.run()).await;
+    ran.unwrap_or(Err(StoreError::Timeout { after }))
 }
 
 /// Takes back the charges of batches that were given up, and keeps those batches from charging

@@ -235,8 +235,8 @@ impl Store for RedisStore {
         self.shared.known.of_counter(algorithm).is_ok()
     }
 
-    fn keeps_deadline(&self) -> bool {
-        true
+    fn deadline(&self) -> Option<Duration> {
+        Some(self.shared.config.batch_deadline())
     }
 }
 

@@ -181,8 +181,8 @@ impl<S: Store + FleetStore, C: Fn() -> Timestamp + Send + Sync> Store for Member
         self.store.supports(algorithm)
     }
 
-    fn keeps_deadline(&self) -> bool {
-        self.store.keeps_deadline()
+    fn deadline(&self) -> Option<Duration> {
+        self.store.deadline()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::future::Future;
 use core::pin::Pin;
+use core::time::Duration;
 use std::sync::Arc;
 
 use tidegate_core::Algorithm;
@@ -49,10 +50,10 @@ pub trait Store: Send + Sync {
         true
     }
 
-    /// Whether it answers each batch within a deadline of its own, so that its caller needs none.
-    /// Default: no.
-    fn keeps_deadline(&self) -> bool {
-        false
+    /// The time within which it answers a batch or fails, so that a caller who waits as long needs
+    /// no timer. Default `None`: it keeps no deadline.
+    fn deadline(&self) -> Option<Duration> {
+        None
     }
 }
 
@@ -74,8 +75,8 @@ pub trait DynStore: Send + Sync {
     /// [`Store::supports`].
     fn supports_dyn(&self, algorithm: &Algorithm) -> bool;
 
-    /// [`Store::keeps_deadline`].
-    fn keeps_deadline_dyn(&self) -> bool;
+    /// [`Store::deadline`].
+    fn deadline_dyn(&self) -> Option<Duration>;
 }
 
 impl<S: Store> DynStore for S {
@@ -91,8 +92,8 @@ impl<S: Store> DynStore for S {
         self.supports(algorithm)
     }
 
-    fn keeps_deadline_dyn(&self) -> bool {
-        self.keeps_deadline()
+    fn deadline_dyn(&self) -> Option<Duration> {
+        self.deadline()
     }
 }
 
@@ -110,7 +111,7 @@ impl Store for Arc<dyn DynStore> {
         (**self).supports_dyn(algorithm)
     }
 
-    fn keeps_deadline(&self) -> bool {
-        (**self).keeps_deadline_dyn()
+    fn deadline(&self) -> Option<Duration> {
+        (**self).deadline_dyn()
     }
 }

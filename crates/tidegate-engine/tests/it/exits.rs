@@ -4,11 +4,13 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
-use tidegate_capacity::Access;
-use tidegate_core::{Algorithm, CarriedLimit, Charging, Cost};
-use tidegate_engine::{Answered, Event, NamespaceConfig, Outcome, Pending, Permit, Request, Step};
+use tidegate_capacity::{Access, Capacity, TableConfig};
+use tidegate_core::limit::Consistency;
+use tidegate_core::{Algorithm, CarriedLimit, Charging, Cost, Limit};
+use tidegate_engine::{Answered, Event, NamespaceConfig, Outcome, Pending, Permit, Request, Step, Wants};
+use tidegate_overload::{Overload, ResourceConfig};
 
-use crate::world::{Room, Stage, USER, World, bucket, request};
+use crate::world::{Room, Stage, USER, World, bucket, lease_config, request, stored_by};
 
 const SECOND: Duration = Duration::from_secs(1);
 const BOB: [(&str, &str); 1] = [("user", "bob")];
@@ -42,6 +44,8 @@ enum Exit {
     /// Its caller goes away while the store is asked: the driver carries it to its decision, and
     /// cancels it.
     DroppedAtStore,
+    /// Its caller goes away while it waits for a lease.
+    DroppedAtLease,
     /// Its caller goes away while it waits for a place.
     DroppedInLine,
     /// A reload takes its namespace away while it waits.
@@ -50,7 +54,7 @@ enum Exit {
 }
 
 const SOURCES: [Source; 4] = [Source::Policy, Source::Carried, Source::Batch, Source::Queue];
-const EXITS: [Exit; 12] = [
+const EXITS: [Exit; 13] = [
     Exit::Deadline,
     Exit::Cursor,
     Exit::LocalLimit,
@@ -60,6 +64,7 @@ const EXITS: [Exit; 12] = [
     Exit::StoreIsAway,
     Exit::Fails,
     Exit::DroppedAtStore,
+    Exit::DroppedAtLease,
     Exit::DroppedInLine,
     Exit::Reload,
     Exit::Drain,
@@ -73,6 +78,9 @@ impl Exit {
             Self::DroppedInLine | Self::Reload | Self::Drain => {
                 matches!(source, Source::Policy | Source::Queue)
             }
+            // Limits that arrive with a request are not leased, and a request that is called asks
+            // for its leases as any other does.
+            Self::DroppedAtLease => matches!(source, Source::Policy | Source::Batch),
             // A request that is called and finds no place waits on, and one whose table does not
             // exist waits for nothing.
             Self::Place | Self::Fails => source != Source::Queue,
@@ -93,7 +101,19 @@ impl Exit {
         if source == Source::Queue || waits || self == Self::Place {
             room.in_flight = 1;
         }
-        World::new(room)
+        if self != Self::DroppedAtLease {
+            return World::new(room);
+        }
+        let limits = ["rate", "leased"].map(|name| {
+            let limit = Limit::new(name, bucket(1000, Duration::from_mins(1))).key(["user"]);
+            let leased = Consistency::Leased;
+            if name == "leased" { limit.consistency(leased) } else { limit }
+        });
+        let table = TableConfig::new("api", "orders", 1000, 1000).partitions(1).nodes(["node"]);
+        let capacity = Capacity::builder().node("node", 1_000_000).table(table).build().unwrap();
+        let overload = Overload::new(ResourceConfig::new(room.in_flight), 5).unwrap();
+        let engine = stored_by(lease_config(), limits).capacity(capacity).overload(overload);
+        World::of(engine.build().unwrap())
     }
 }
 
@@ -221,6 +241,11 @@ impl Stand {
             assert_eq!(self.exit, Exit::Fails);
             return;
         };
+        if self.exit == Exit::DroppedAtLease {
+            let waits = matches!(&step, Step::Ask(pending) if matches!(pending.wants(), Wants::Lease(_)));
+            assert!(waits, "{:?} waits for a lease", self.source);
+            return;
+        }
         if self.exit == Exit::DroppedAtStore {
             let asks = matches!(&step, Step::Ask(pending) if pending.batch().is_some());
             assert!(asks, "{:?} asks the store", self.source);
@@ -294,5 +319,5 @@ fn each_exit_at_each_source_leaves_everything_as_without_the_request() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 40);
+    assert_eq!(seen, 42);
 }
