@@ -66,7 +66,13 @@ impl<'a> Attributes<'a> {
     /// The value of the first of these pairs with this name.
     #[inline]
     pub(crate) fn find(pairs: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {
-        first_called(name, pairs.iter().copied())
+        // A loop, since the search of an iterator is a call where several places have it.
+        for (called, value) in &pairs[..pairs.len().min(Self::MAX)] {
+            if *called == name {
+                return Some(value);
+            }
+        }
+        None
     }
 
     /// All pairs that count, in the order they were given.

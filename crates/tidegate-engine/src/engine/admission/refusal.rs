@@ -25,7 +25,9 @@ pub(crate) const STORE_RETRY: Duration = Duration::from_secs(1);
 fn scope_of(request: &Request<'_>) -> ScopeValues {
     let mut scope: ScopeValues =
         smallvec![(Text::from_static("class"), Text::from_static(request.class.as_str()))];
-    scope.extend(request.tenant.map(|tenant| (Text::from_static("tenant"), Text::from(tenant))));
+    if let Some(tenant) = request.tenant {
+        scope.push((Text::from_static("tenant"), Text::from(tenant)));
+    }
     scope
 }
 
