@@ -9,7 +9,7 @@ use super::refusal::throttled_by;
 use crate::engine::Engine;
 use crate::permit::Holds;
 
-#[expect(clippy::inline_always, reason = "most requests have nothing to ask here")]
+#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
 #[inline(always)]
 pub(crate) fn step<'a>(
     engine: &'a Engine,
@@ -18,18 +18,9 @@ pub(crate) fn step<'a>(
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    if located.request.access.is_none() { Ok(()) } else { ask(engine, located, mode, holds, now) }
-}
-
-#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
-#[inline(always)]
-fn ask<'a>(
-    engine: &'a Engine,
-    located: &mut Located<'a>,
-    mode: Mode,
-    holds: &mut Option<Holds>,
-    now: Timestamp,
-) -> Answer {
+    if located.request.access.is_none() {
+        return Ok(());
+    }
     let namespace = located.request.namespace;
     let refuse = |throttled: &Throttled<'_>| Err(Stop::Refuse(throttled_by(namespace, throttled, now)));
     let Some(access) = located.access(engine)? else { return Ok(()) };

@@ -111,26 +111,14 @@ impl Engine {
     #[expect(clippy::inline_always, reason = "it is large, and is built where it is used only so")]
     #[inline(always)]
     pub(crate) fn locate<'a>(
-        &'a self,
+        &self,
         request: &'a Request<'a>,
         (gate, home): (&'a Arc<Gate>, Home),
         waited: &'a Waited<'a>,
         now: Timestamp,
     ) -> Located<'a> {
-        Located {
-            request,
-            gate: Some(gate),
-            owner: gate.owner(),
-            home,
-            at: 0,
-            waited,
-            record: self.target_of(gate, request, now),
-            counters: None,
-            stored: None,
-            access: None,
-            question: None,
-            said: None,
-        }
+        let located = self.locate_by_owner(request, (gate.owner(), home), waited, now);
+        Located { gate: Some(gate), ..located }
     }
 
     /// [`Engine::locate`] for a request that brings its limits. Its namespace need not be one of
@@ -142,11 +130,23 @@ impl Engine {
         now: Timestamp,
     ) -> Located<'a> {
         let owner = self.gate(request.namespace).map_or(Owner::NONE, |gate| gate.owner());
+        self.locate_by_owner(request, (owner, Home::NOWHERE), waited, now)
+    }
+
+    #[expect(clippy::inline_always, reason = "as `Engine::locate`")]
+    #[inline(always)]
+    fn locate_by_owner<'a>(
+        &self,
+        request: &'a Request<'a>,
+        (owner, home): (Owner, Home),
+        waited: &'a Waited<'a>,
+        now: Timestamp,
+    ) -> Located<'a> {
         Located {
             request,
             gate: None,
             owner,
-            home: Home::NOWHERE,
+            home,
             at: 0,
             waited,
             record: self.target_for(owner, request, now),

@@ -12,21 +12,9 @@ use crate::permit::Holds;
 use crate::place::{OverloadPlane, Place};
 use crate::request::Request;
 
-#[expect(clippy::inline_always, reason = "most requests have nothing to ask here")]
-#[inline(always)]
-pub(crate) fn step(
-    engine: &Engine,
-    located: &mut Located<'_>,
-    mode: Mode,
-    holds: &mut Option<Holds>,
-    now: Timestamp,
-) -> Answer {
-    if located.record.is_none() { Ok(()) } else { ask(engine, located, mode, holds, now) }
-}
-
 #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
 #[inline(always)]
-fn ask(
+pub(crate) fn step(
     engine: &Engine,
     located: &mut Located<'_>,
     mode: Mode,
