@@ -185,9 +185,10 @@ pub(crate) struct KeptCounters {
 }
 
 impl KeptCounters {
-    /// The bytes that they take for a request under so many limits.
-    pub(crate) const fn bytes(limits: usize) -> usize {
-        if limits == 0 { 0 } else { size_of::<Self>() + limits * size_of::<CounterPlace>() }
+    /// The bytes that these take beside the request. Without a limit nothing is kept.
+    pub(crate) fn bytes(counters: Option<&LocatedCounters>) -> usize {
+        let kept = counters.filter(|counters| !counters.is_empty());
+        kept.map_or(0, |counters| size_of::<Self>() + counters.len() * size_of::<CounterPlace>())
     }
 }
 

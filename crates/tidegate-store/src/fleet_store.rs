@@ -1,4 +1,4 @@
-//! The wishes of the members of a fleet to the store that they share, beside its batches.
+//! Calls of a store that a fleet shares beside its batches: clock, losses, undos and counts.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -13,8 +13,8 @@ pub type FleetCall<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> +
 
 /// A store that the members of a fleet share.
 ///
-/// It notices when it has lost what it held, says so until every member has taken note, and takes
-/// back what batches charged that were given up.
+/// It reports a loss of its data until the loss is acknowledged, and undoes batches that their
+/// callers have given up.
 pub trait FleetStore: DynStore {
     /// The reading of the store's clock, asked of the store: an error says why it does not serve.
     fn now(&self) -> FleetCall<'_, Timestamp>;

@@ -378,7 +378,12 @@ impl Gate {
 
     /// Refuses, with the consequences that the policy attaches to it.
     #[cold]
-    fn refuse<'a>(&'a self, probes: &mut Probes<'a>, values: &Values<'a>, now: Timestamp) -> Refusal {
+    pub(super) fn refuse<'a>(
+        &'a self,
+        probes: &mut Probes<'a>,
+        values: &Values<'a>,
+        now: Timestamp,
+    ) -> Refusal {
         self.block_exceeded(probes, now);
         self.explain_refusal(probes, values, now)
     }

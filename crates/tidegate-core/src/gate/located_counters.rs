@@ -3,10 +3,12 @@
 
 use smallvec::SmallVec;
 
-use super::permit::Permit;
+use super::decide::Decision;
+use super::probe::Probes;
 use super::{CounterPlace, Gate};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
+use crate::refusal::Refusal;
 use crate::scope::{Keyed, Values};
 use crate::time::Timestamp;
 
@@ -16,6 +18,11 @@ use crate::time::Timestamp;
 pub struct LocatedCounters(SmallVec<[CounterPlace; 1]>);
 
 impl LocatedCounters {
+    /// The number of limits that apply to the request.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether no limit applies to the request.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -59,21 +66,50 @@ impl Gate {
         Some(LocatedCounters(places))
     }
 
-    /// [`Gate::check`] of a located request; `None` if a limit refuses, and then nothing is charged
-    /// or changed. [`Gate::check`] says why.
-    pub fn check_counters(&self, counters: &LocatedCounters, cost: Cost, now: Timestamp) -> Option<Permit> {
+    /// [`Gate::check`] of a located request. Its attributes are read only for a refusal.
+    pub fn check_counters<'a>(
+        &'a self,
+        counters: &LocatedCounters,
+        attributes: impl Into<Attributes<'a>>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision {
         let mut probes = self.probes_at(&counters.0);
         if probes.len() > 1 {
             self.touch(probes.iter().map(|probe| probe.key));
         }
-        self.charge_unless_refused(&mut probes, cost, now)
+        match self.charge_unless_refused(&mut probes, cost, now) {
+            Some(permit) => Decision::Admit(permit),
+            None => Decision::Refuse(self.refuse_located(probes, attributes.into(), now)),
+        }
     }
 
-    /// Whether a limit refuses a located request; changes nothing.
-    pub fn refuses_counters(&self, counters: &LocatedCounters, cost: Cost, now: Timestamp) -> bool {
-        self.probes_at(&counters.0).iter_mut().any(|probe| {
+    /// [`Gate::find_refusal`] of a located request. Its attributes are read only for a refusal.
+    pub fn find_counter_refusal<'a>(
+        &'a self,
+        counters: &LocatedCounters,
+        attributes: impl Into<Attributes<'a>>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Refusal> {
+        let mut probes = self.probes_at(&counters.0);
+        let mut refuses = false;
+        for probe in &mut probes {
             self.assess(probe, cost, now);
-            self.refuses(probe)
-        })
+            refuses |= self.refuses(probe);
+        }
+        refuses.then(|| self.refuse_located(probes, attributes.into(), now))
+    }
+
+    #[cold]
+    fn refuse_located<'a>(
+        &'a self,
+        mut probes: Probes<'a>,
+        attributes: Attributes<'a>,
+        now: Timestamp,
+    ) -> Refusal {
+        let mut values = Values::new();
+        self.names.read(attributes, &mut values);
+        self.refuse(&mut probes, &values, now)
     }
 }

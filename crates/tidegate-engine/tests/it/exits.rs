@@ -24,7 +24,7 @@ enum Source {
     Carried,
     /// The second of two that are admitted together.
     Batch,
-    /// One that has waited for a place, and is called.
+    /// One request that waited for a place and was called.
     Queue,
 }
 

@@ -9,6 +9,7 @@ use std::task::{Context, Wake};
 
 use tidegate_capacity::Access;
 use tidegate_core::algorithm::Concurrency;
+use tidegate_core::limit::Missing;
 use tidegate_core::{Algorithm, Class, Limit, Plane, Reason, Retry, Timestamp};
 use tidegate_engine::{
     Answered, Decision, Engine, NamespaceConfig, OfferOutcome, Outcome, Pending, Permit, Request, RoomBounds,
@@ -518,6 +519,25 @@ fn issue_39_all_that_is_copied_counts_and_all_resources_have_one_bound_with_shar
     assert_eq!(ask("other", "one").refused().reason(), Reason::QueueFull);
     drop((waiting, others, held));
     assert_eq!(world.engine.waiting_use(), RoomUse::default());
+}
+
+#[test]
+fn a_waiting_request_counts_the_limits_that_apply_to_it_and_no_others() {
+    let used = |others: usize| {
+        let job = Limit::new("job", bucket(1, MINUTE)).key(["user"]);
+        let other = |at: usize| {
+            Limit::new(format!("other-{at}"), bucket(1, MINUTE)).key(["other"]).missing(Missing::Skip)
+        };
+        let limits = core::iter::once(job).chain((0..others).map(other));
+        let engine = Engine::builder(config()).namespace(NamespaceConfig::new("api", limits));
+        let engine = engine.build().unwrap();
+        let request = Request::new("api", &USER).may_wait_until(after(10 * MINUTE));
+        let _admitted = engine.admit(&request, NOW).unwrap();
+        let _waits = engine.admit(&request, NOW).unwrap();
+        assert_eq!(engine.waiting(), 1);
+        engine.waiting_use().bytes
+    };
+    assert_eq!(used(100), used(0));
 }
 
 #[test]

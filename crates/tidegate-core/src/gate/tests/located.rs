@@ -27,21 +27,18 @@ fn located_counters_are_decided_as_the_attributes_are() {
             names.iter().take(1 + (step % 5) as usize).map(|name| (*name, value)).collect();
         let cost = cost(1 + step % 3);
         let counters = by_counters.locate_counters(&attributes, now).unwrap();
-        let refuses = by_counters.refuses_counters(&counters, cost, now);
+        let looked = by_counters.find_counter_refusal(&counters, &attributes, cost, now);
         let expected = by_attributes.check(&attributes, cost, now);
-        let found = by_counters.check_counters(&counters, cost, now);
-        assert_eq!((found.is_some(), !refuses), (expected.is_admit(), expected.is_admit()), "{step}");
+        assert_eq!(looked.is_none(), expected.is_admit(), "{step}");
+        let found = by_counters.check_counters(&counters, &attributes, cost, now);
         match (expected, found) {
-            (Decision::Admit(one), Some(other)) => {
+            (Decision::Admit(one), Decision::Admit(other)) => {
                 admitted += 1;
                 held[0].push(one);
                 held[1].push(other);
             }
-            // Why, says a reading of the attributes; a block is set by it.
-            (Decision::Refuse(refusal), None) => {
-                assert_eq!(by_counters.check(&attributes, cost, now).refusal(), Some(&refusal), "{step}");
-            }
-            _ => unreachable!("compared above"),
+            (Decision::Refuse(refusal), Decision::Refuse(found)) => assert_eq!(found, refusal, "{step}"),
+            (expected, found) => panic!("{step}: {expected:?}, but {found:?}"),
         }
         if step % 4 == 0 {
             held = Default::default();

@@ -24,31 +24,23 @@ pub(crate) fn step(
         *holds = Some(Holds::nothing(*home, request.cost, now));
         return Ok(());
     };
-    if let Some(counters) = counters {
-        if mode == Mode::Charge
-            && let Some(permit) = gate.check_counters(counters, request.cost, now)
-        {
-            *holds = Some(Holds::new(*home, permit));
-            return Ok(());
-        }
-        let is_look = matches!(mode, Mode::Look | Mode::LookAtLimits);
-        if is_look && !gate.refuses_counters(counters, request.cost, now) {
-            return Ok(());
-        }
-    }
-    let decision = match mode {
+    let (attributes, cost) = (request.attributes, request.cost);
+    let decision = match (mode, counters) {
+        (Mode::Charge, Some(counters)) => gate.check_counters(counters, attributes, cost, now),
         // A gate without limits in a store has nothing to locate for later.
-        Mode::Charge if gate.has_elsewhere() => {
-            let stored = stored.insert(LocatedRequest::default());
-            gate.check_and_locate(request.attributes, stored, request.cost, now)
+        (Mode::Charge, None) if gate.has_elsewhere() => {
+            gate.check_and_locate(attributes, stored.insert(LocatedRequest::default()), cost, now)
         }
-        Mode::Charge => gate.check(request.attributes, request.cost, now),
-        Mode::Look | Mode::LookAtLimits => {
-            let refusal = gate.find_refusal(request.attributes, request.cost, now);
+        (Mode::Charge, None) => gate.check(attributes, cost, now),
+        (Mode::Look | Mode::LookAtLimits, counters) => {
+            let refusal = match counters {
+                Some(counters) => gate.find_counter_refusal(counters, attributes, cost, now),
+                None => gate.find_refusal(attributes, cost, now),
+            };
             return refusal.map_or(Ok(()), |refusal| Err(Stop::Refuse(refusal)));
         }
-        Mode::Explain => {
-            let peek = gate.peek(request.attributes, request.cost, now);
+        (Mode::Explain, _) => {
+            let peek = gate.peek(attributes, cost, now);
             if let Some(said) = said {
                 said.limits = peek.limits.into_iter().map(LimitReport::from).collect();
             }

@@ -197,7 +197,8 @@ impl Engine {
         let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
         let obstacles: SmallVec<[Obstacle; 4]> =
             counters.chain(self.lines_for_units(request, now)).chain(place).collect();
-        let entrant = self.new_entrant(gate, request, *obstacles.first()?, located.record);
+        let (first, kept) = (*obstacles.first()?, KeptCounters::bytes(located.counters));
+        let entrant = self.new_entrant(gate, request, first, located.record, kept);
         let room = &self.shared.room;
         match Room::join(room, entrant, &obstacles, request.class, returns, now) {
             RoomAnswer::Waits { seat, is_next } => Some((seat, is_next)),
@@ -242,26 +243,27 @@ impl Engine {
         Some(self.entrant(gate, request, Obstacle::Place(resource)))
     }
 
-    /// A request that is about to wait, with its rank if it is one of the least important.
+    /// A request that is about to wait, with its rank if it is one of the least important. It keeps
+    /// so many bytes beside its copy.
     pub(crate) fn new_entrant(
         &self,
         gate: &Gate,
         request: &Request<'_>,
         obstacle: Obstacle,
         target: Option<RequestRecord>,
+        kept: usize,
     ) -> Entrant {
         let rank = self.overload().zip(target);
         let rank =
             rank.and_then(|(overload, target)| overload.marginal_rank(target.resource(), target.level()));
-        self.entrant(gate, request, obstacle).marginal(rank)
+        let bytes = request.waiting_bytes.saturating_add(request.copied_bytes() + kept);
+        self.entrant(gate, request, obstacle).bytes(bytes).marginal(rank)
     }
 
     fn entrant(&self, gate: &Gate, request: &Request<'_>, obstacle: Obstacle) -> Entrant {
         let namespace = u32::from(gate.owner().get());
         let group = Group { namespace, resource: self.resource_of(request) };
-        let counters = KeptCounters::bytes(gate.limits().len());
         Entrant::new(group, request.class, obstacle)
-            .bytes(request.waiting_bytes.saturating_add(request.copied_bytes() + counters))
             .connection(request.waiting_connection)
             .tenant(self.overload().and_then(|overload| overload.tenant_hash(request.tenant)))
             .until(until(request))
@@ -285,7 +287,8 @@ impl Engine {
             let is_next = seat.moved(obstacle, returns, now);
             RoomAnswer::Waits { seat, is_next }
         } else {
-            let entrant = self.new_entrant(gate, request, obstacle, self.target_of(gate, request, now));
+            let kept = KeptCounters::bytes(counters.as_deref().map(|kept| &kept.counters));
+            let entrant = self.new_entrant(gate, request, obstacle, self.target_of(gate, request, now), kept);
             Room::enter(&self.shared.room, entrant, returns, now)
         };
         let (seat, is_next) = match answer {

@@ -90,7 +90,7 @@ impl Engine {
         let (until, target) = (until(request), self.target_of(gate, request, now));
         let resource = self.resource_of(request).filter(|_| lacks_in_flight_place(&refusal) && until > now);
         let (Some(resource), Some(target)) = (resource, target) else { return Err(refusal) };
-        let entrant = self.new_entrant(gate, request, Obstacle::Place(resource), Some(target));
+        let entrant = self.new_entrant(gate, request, Obstacle::Place(resource), Some(target), 0);
         match self.shared.room.foresee(&entrant, now) {
             Ok(estimated) => Ok(PlaceWait { longest: until.saturating_since(now), estimated }),
             Err(ArrivalShed::Hopeless) => Err(self.would_be_hopeless(request, until, target)),
