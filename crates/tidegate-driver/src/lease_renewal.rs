@@ -89,11 +89,11 @@ impl Driver {
                 Some(place) => Ok(place),
                 None => Arc::clone(driver.renewals()).acquire_owned().await,
             };
-            let hooks = &driver.link().hooks;
-            let has_added = hooks.add_to_renewal(&mut asks);
-            let answer = driver.call_store(asks.batch()).await;
+            let link = driver.link();
+            let has_added = link.hooks.add_to_renewal(&mut asks);
+            let answer = link.call(asks.batch()).await;
             if let (true, Ok(answer)) = (has_added, &answer) {
-                hooks.renewal_answered(&answer.outcomes);
+                link.hooks.renewal_answered(&answer.outcomes);
             }
             driver.engine().lease_answered(asks, answer, driver.now());
             drop(place);

@@ -47,7 +47,7 @@ impl Driver {
 
     /// Brings what a pending request wants.
     async fn bring(&self, wants: Wants<'_>) -> Answered {
-        wants.bring(|batch| self.call_store(batch), |at| self.time().sleep_until(at)).await
+        wants.bring(|batch| self.link().call(batch), |at| self.time().sleep_until(at)).await
     }
 
     /// Resumes a pending request by the engine in force.
