@@ -82,6 +82,11 @@ impl Asked {
         self.manner == Manner::Try
     }
 
+    /// Whether the batches that it undoes are kept from being carried out later.
+    pub(crate) fn forestalls(&self) -> bool {
+        self.manner == Manner::Forestall
+    }
+
     /// Its operation, if it is nothing but one check that binds of a limit whose state is a word.
     fn sole_check(&self) -> Option<&Operation> {
         let [operation] = self.batch.operations.as_slice() else { return None };

@@ -37,24 +37,26 @@ const TRIED_AFTER: u128 = 2;
 const NOTES_BACK: u128 = 3;
 const UNDONE: u128 = 1 << 16;
 
-/// Carries out a batch that was [checked](Batch::check).
-pub(crate) async fn run(shared: &Arc<Shared>, batch: &Batch) -> Result<Answer, StoreError> {
-    if !shared.config.cluster {
-        return Ok(shared.ask(Place::Server, Asked::new(batch.clone(), &shared.known)?).await?.answer);
+/// The place of a batch that one step can carry out; `None` for a batch over several slots.
+pub(crate) fn sole_place(batch: &Batch, is_cluster: bool) -> Option<Place> {
+    if !is_cluster {
+        return Some(Place::Server);
     }
-    let parts = parts(batch);
     let notes = (!batch.notes.is_empty()).then(note_slot);
-    let mut slots = parts.iter().map(|part| part.slot).chain(notes);
+    let mut slots = batch.operations.iter().map(|operation| slot(&operation.key)).chain(notes);
     let first = slots.next().unwrap_or_else(note_slot);
-    if slots.all(|slot| slot == first) {
-        return Ok(shared.ask(Place::Slot(first), Asked::new(batch.clone(), &shared.known)?).await?.answer);
-    }
+    slots.all(|slot| slot == first).then_some(Place::Slot(first))
+}
+
+/// Carries out a batch over several slots that was [checked](Batch::check).
+pub(crate) async fn run(shared: &Arc<Shared>, batch: &Batch) -> Result<Answer, StoreError> {
     // Before anything is done: whether all of it can be.
     for operation in &batch.operations {
         shared.known.of(operation)?;
     }
     let after = shared.config.batch_deadline();
-    let ran = tokio::time::timeout(after, Across { shared, batch, parts }.run()).await;
+    let across = Across { shared, batch, parts: parts(batch) };
+    let ran = tokio::time::timeout(after, across.run()).await;
     ran.unwrap_or(Err(StoreError::Timeout { after }))
 }
 
@@ -68,7 +70,7 @@ pub(crate) async fn undo(shared: &Arc<Shared>, batch: &Batch) -> Result<(), Stor
     for part in parts(batch) {
         let place = if shared.config.cluster { Place::Slot(part.slot) } else { Place::Server };
         let batch = if shared.config.cluster { part.batch } else { batch.clone() };
-        shared.undo(place, Asked::new(batch, &shared.known)?.forestalling()).await?;
+        shared.ask(place, Asked::new(batch, &shared.known)?.forestalling()).await?;
         if place == Place::Server {
             break;
         }

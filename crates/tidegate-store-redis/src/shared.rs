@@ -187,33 +187,32 @@ impl Shared {
         self.ahead.store(i64::try_from(ahead).unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Has one batch decided at `place`, within the deadline.
+    /// Has one batch carried out at `place`, within the deadline of its purpose. An undo that
+    /// forestalls goes past the breaker.
     pub(crate) async fn ask(self: &Arc<Self>, place: Place, asked: Asked) -> Result<Decided, StoreError> {
-        if !lock(&self.breaker).lets_through(self.opened.elapsed()) {
+        let purpose = if asked.forestalls() { Purpose::Undo } else { Purpose::Decide };
+        if purpose == Purpose::Decide && !lock(&self.breaker).lets_through(self.opened.elapsed()) {
             add(&self.counts.circuit_open, 1);
             return Err(self.circuit_open());
         }
-        self.wait(LaneName { place, purpose: Purpose::Decide }, asked, self.config.deadline).await
-    }
-
-    /// Has one undo carried out at `place`, past the breaker and within
-    /// [`RedisConfig::undo_deadline`].
-    pub(crate) async fn undo(self: &Arc<Self>, place: Place, asked: Asked) -> Result<Decided, StoreError> {
-        self.wait(LaneName { place, purpose: Purpose::Undo }, asked, self.config.undo_deadline).await
-    }
-
-    async fn wait(
-        self: &Arc<Self>,
-        name: LaneName,
-        asked: Asked,
-        deadline: Duration,
-    ) -> Result<Decided, StoreError> {
+        let (name, deadline) = (LaneName { place, purpose }, self.deadline(purpose));
+        let (answer, answered) = oneshot::channel();
         let sent = Arc::new(Sent::default());
-        let answer = self.enqueue(name, asked, &sent)?;
+        let waiting = Waiting { asked, answer, sent: Arc::clone(&sent) };
+        let (queue, calls) = (self.config.queue, self.config.calls);
+        let calls = if purpose == Purpose::Undo { 1 } else { calls };
+        let Some(starts) = lock(&self.lanes).push(name, waiting, queue, calls) else {
+            add(&self.counts.queue_full, 1);
+            return Err(self.unavailable(Fault::QueueFull { queue }));
+        };
+        if starts {
+            let shared = Arc::clone(self);
+            self.handle.spawn(async move { shared.drive(name).await });
+        }
         // The timer is the runtime's; the caller need not run on it.
         let timed = {
             let _runtime = self.handle.enter();
-            timeout(deadline, answer)
+            timeout(deadline, answered)
         };
         match timed.await {
             Ok(Ok(answer)) => answer,
@@ -265,25 +264,12 @@ impl Shared {
         self.unavailable(Fault::CircuitOpen { failures: breaker.failures, every, last })
     }
 
-    fn enqueue(
-        self: &Arc<Self>,
-        name: LaneName,
-        asked: Asked,
-        sent: &Arc<Sent>,
-    ) -> Result<oneshot::Receiver<Result<Decided, StoreError>>, StoreError> {
-        let (answer, answered) = oneshot::channel();
-        let waiting = Waiting { asked, answer, sent: Arc::clone(sent) };
-        let (queue, calls) = (self.config.queue, self.config.calls);
-        let calls = if name.purpose == Purpose::Undo { 1 } else { calls };
-        let Some(starts) = lock(&self.lanes).push(name, waiting, queue, calls) else {
-            add(&self.counts.queue_full, 1);
-            return Err(self.unavailable(Fault::QueueFull { queue }));
-        };
-        if starts {
-            let shared = Arc::clone(self);
-            self.handle.spawn(async move { shared.drive(name).await });
+    /// How long a batch of this purpose may take.
+    fn deadline(&self, purpose: Purpose) -> Duration {
+        match purpose {
+            Purpose::Decide => self.config.deadline,
+            Purpose::Undo => self.config.undo_deadline,
         }
-        Ok(answered)
     }
 
     /// Sends what waits in a lane, call after call, until nothing does.
@@ -311,7 +297,14 @@ impl Shared {
             add(&self.counts.batches, group.len() as u64);
             let asked: Vec<_> = group.iter().map(|waiting| &waiting.asked).collect();
             add(&self.counts.asks, asked.iter().map(|asked| asked.asks() as u64).sum());
-            let answers = match self.call(name, &asked).await {
+            let LaneName { place, purpose } = name;
+            let patience = self.deadline(purpose);
+            if place != Place::Server && !lock(&self.epochs).has_seen(place) {
+                // A slot that nobody has used is as old as the cluster, and shares its loss.
+                let home = async { self.call_at(self.home(), &[], patience).await.is_ok() };
+                self.home.get_or_init(|| home).await;
+            }
+            let answers = match self.call_at(place, &asked, patience).await {
                 Ok((call, replies)) => {
                     let replies = call.answers(&replies, asked.len());
                     replies.iter().zip(&asked).map(|(reply, asked)| self.read(reply, asked)).collect()
@@ -326,7 +319,7 @@ impl Shared {
                     return self.carry(name, rest, Extent::Part).await || first;
                 }
                 Err(error) => {
-                    if name.purpose == Purpose::Decide {
+                    if purpose == Purpose::Decide {
                         self.failed(&error);
                     }
                     let errors = asked.iter().map(|_| Err(self.error_for_one(&error)));
@@ -345,7 +338,8 @@ impl Shared {
     /// Whether a call without a batch is answered: if not, halving a call would find nobody to
     /// blame, and only cost more calls.
     async fn has_marker(self: &Arc<Self>, name: LaneName, extent: Extent) -> bool {
-        extent == Extent::Part || self.call(name, &[]).await.is_ok()
+        let patience = self.deadline(name.purpose);
+        extent == Extent::Part || self.call_at(name.place, &[], patience).await.is_ok()
     }
 
     /// Counts a call that was not answered, and has the store probed until it answers.
@@ -371,26 +365,7 @@ impl Shared {
         Ok(decided)
     }
 
-    /// A call with its replies.
-    async fn call(
-        self: &Arc<Self>,
-        name: LaneName,
-        asked: &[&Asked],
-    ) -> Result<(Call, Vec<Value>), CallError> {
-        let LaneName { place, purpose } = name;
-        let patience = match purpose {
-            Purpose::Decide => self.config.deadline,
-            Purpose::Undo => self.config.undo_deadline,
-        };
-        if place != Place::Server && !lock(&self.epochs).has_seen(place) {
-            // A slot that nobody has used is as old as the cluster, and shares its loss.
-            let home = async { self.call_at(self.home(), &[], patience).await.is_ok() };
-            self.home.get_or_init(|| home).await;
-        }
-        self.call_at(place, asked, patience).await
-    }
-
-    /// A call at a place, each attempt of which is waited for as long as `patience`.
+    /// A call at a place with its replies. Each attempt is waited for as long as `patience`.
     pub(crate) async fn call_at(
         self: &Arc<Self>,
         place: Place,

@@ -218,7 +218,13 @@ fn scanned(reply: Value) -> Option<Scanned> {
 impl Store for RedisStore {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         batch.check()?;
-        multi_slot::run(&self.shared, batch).await
+        match multi_slot::sole_place(batch, self.shared.config.cluster) {
+            Some(place) => {
+                let asked = Asked::new(batch.clone(), &self.shared.known)?;
+                Ok(self.shared.ask(place, asked).await?.answer)
+            }
+            None => multi_slot::run(&self.shared, batch).await,
+        }
     }
 
     async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
