@@ -1,8 +1,6 @@
 //! The operations of the API, one for each route.
 
-use core::time::Duration;
-
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate_capacity::{Access, IndexWrite};
 use tidegate_core::refusal::ScopeValues;
@@ -11,7 +9,6 @@ use tidegate_engine::{
     Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request, Units,
     numbers_in_words,
 };
-use tidegate_net::connections::ConnectionActivity;
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
@@ -31,25 +28,19 @@ use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decide::{Charged, RequestProgress, RouteProgress, Waiting, WaitingPeek};
+use crate::decide::{Charged, RequestProgress, Waiting, WaitingPeek};
 use crate::engine_fault::engine_fault;
 use crate::file_domains::DomainCheck;
 use crate::planes::access_kind;
-use crate::route::{RefusalForm, Route};
+use crate::route::{DecisionFuture, RefusalForm, Route, RouteCall};
 use crate::terms::{Keep, Style, Terms};
 
 /// The routes of the operations.
 pub(crate) const ROUTES: &[Route] = &[
-    Route::decision("/v1/check", "May this request go ahead?", |call| {
-        Box::pin(async move {
-            let (desk, caller, headers) = (call.desk, call.caller, &call.head.headers);
-            let line = call.line;
-            desk.check(caller, line, headers, &call.into_body().await?)
-        })
-    })
-    .takes("Check")
-    .answers("Admitted")
-    .refuses(RefusalForm::Problem),
+    Route::decision("/v1/check", "May this request go ahead?", check)
+        .takes("Check")
+        .answers("Admitted")
+        .refuses(RefusalForm::Problem),
     Route::post("/v1/report", "Charge what was already done", |call| {
         Box::pin(async move {
             let (desk, caller) = (call.desk, call.caller);
@@ -66,15 +57,10 @@ pub(crate) const ROUTES: &[Route] = &[
     })
     .takes("Refund")
     .answers("RefundAnswer"),
-    Route::decision("/v1/reserve", "Charge an estimate, settle later", |call| {
-        Box::pin(async move {
-            let (desk, caller, headers) = (call.desk, call.caller, &call.head.headers);
-            desk.reserve(caller, headers, &call.into_body().await?)
-        })
-    })
-    .takes("Reserve")
-    .answers("Admitted")
-    .refuses(RefusalForm::Problem),
+    Route::decision("/v1/reserve", "Charge an estimate, settle later", reserve)
+        .takes("Reserve")
+        .answers("Admitted")
+        .refuses(RefusalForm::Problem),
     Route::post("/v1/settle", "Say how the work ended", |call| {
         Box::pin(async move {
             let (desk, caller) = (call.desk, call.caller);
@@ -111,49 +97,56 @@ pub(crate) const ROUTES: &[Route] = &[
 
 type OperationResult = Result<Reply, Fault>;
 
-impl Desk<'_> {
-    pub(crate) fn check(
-        &self,
-        caller: &Caller,
-        line: &ConnectionActivity,
-        headers: &HeaderMap,
-        body: &[u8],
-    ) -> Result<RouteProgress, Fault> {
-        let check: Check<'_> = read(body)?;
+/// Begins a check.
+fn check(call: RouteCall<'_>) -> DecisionFuture<'_> {
+    Box::pin(async move {
+        let RouteCall { desk, caller, head, line, body, .. } = call;
+        let body = body.read().await?;
+        let check: Check<'_> = read(&body)?;
         let wait = check.wait()?;
-        let progress = self.begin_check(caller, &check, wait, headers, line)?;
-        Ok(self.route_progress(progress, (check.resource.as_deref(), &check.namespace), !wait.is_zero()))
-    }
-
-    fn begin_check(
-        &self,
-        caller: &Caller,
-        check: &Check<'_>,
-        wait: Duration,
-        headers: &HeaderMap,
-        line: &ConnectionActivity,
-    ) -> Result<RequestProgress, Fault> {
         caller.may(Verb::Check, &check.namespace)?;
-        let pairs = self.bounded(&check.attributes)?;
-        let own = OwnClaims::of(check.class.map(|class| class.0), headers)?;
-        let request =
-            self.request_of(&check.namespace, &pairs, check.cost.map(|cost| cost.0), own, caller)?;
+        let pairs = desk.bounded(&check.attributes)?;
+        let own = OwnClaims::of(check.class.map(|class| class.0), &head.headers)?;
+        let cost = check.cost.map(|cost| cost.0);
+        let request = desk.request_of(&check.namespace, &pairs, cost, own, caller)?;
         let access = NamedAccess::of(check.access.as_ref())?;
-        let mut request = self.with_named(request, check.resource.as_deref(), &access, caller)?;
+        let mut request = desk.with_named(request, check.resource.as_deref(), &access, caller)?;
+        let now = desk.daemon.clock.now();
         if !wait.is_zero() {
-            if self.files_of(&check.namespace).is_some() {
+            if desk.files_of(&check.namespace).is_some() {
                 return Err(unwaiting_domain(&check.namespace, "wait_ms"));
             }
-            let wait = self.in_force.config.planes.bounded_wait(wait, request.resource, request.class);
-            self.let_wait(&mut request, wait, line, 0, self.daemon.clock.now());
+            let wait = desk.in_force.config.planes.bounded_wait(wait, request.resource, request.class);
+            desk.let_wait(&mut request, wait, line, 0, now);
         }
-        let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
-        if check.peek {
-            return self.peek(&request, terms);
-        }
-        self.begin(&request, terms)
-    }
+        let terms = Terms { now, keep: Keep::Lent, style: Style::Whole };
+        let progress = if check.peek { desk.peek(&request, terms) } else { desk.begin(&request, terms) };
+        Ok(desk.route_progress(progress?, (check.resource.as_deref(), &check.namespace), !wait.is_zero()))
+    })
+}
 
+/// Begins a reservation.
+fn reserve(call: RouteCall<'_>) -> DecisionFuture<'_> {
+    Box::pin(async move {
+        let RouteCall { desk, caller, head, body, .. } = call;
+        let body = body.read().await?;
+        let reserve: Reserve<'_> = read(&body)?;
+        caller.may(Verb::Check, &reserve.namespace)?;
+        desk.refuse_domain(&reserve.namespace)?;
+        let keep = Keep::Every(reserve.expires_after()?);
+        let pairs = desk.bounded(&reserve.attributes)?;
+        let own = OwnClaims::of(reserve.class.map(|class| class.0), &head.headers)?;
+        let cost = reserve.cost.map(|cost| cost.0);
+        let request = desk.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
+        let access = NamedAccess::of(reserve.access.as_ref())?;
+        let request = desk.with_named(request, reserve.resource.as_deref(), &access, caller)?;
+        let terms = Terms { now: desk.daemon.clock.now(), keep, style: Style::Whole };
+        let progress = desk.begin(&request, terms)?;
+        Ok(desk.route_progress(progress, (reserve.resource.as_deref(), &reserve.namespace), false))
+    })
+}
+
+impl Desk<'_> {
     /// The request with the resource and the access that a body names.
     pub(crate) fn with_named<'a>(
         &self,
@@ -191,35 +184,6 @@ impl Desk<'_> {
             return self.refused(refusal, terms);
         }
         self.admitted(namespace, None, (&peek.limits, peek.access.map(access_units)), terms)
-    }
-
-    pub(crate) fn reserve(
-        &self,
-        caller: &Caller,
-        headers: &HeaderMap,
-        body: &[u8],
-    ) -> Result<RouteProgress, Fault> {
-        let reserve: Reserve<'_> = read(body)?;
-        let progress = self.begin_reserve(caller, headers, &reserve)?;
-        Ok(self.route_progress(progress, (reserve.resource.as_deref(), &reserve.namespace), false))
-    }
-
-    fn begin_reserve(
-        &self,
-        caller: &Caller,
-        headers: &HeaderMap,
-        reserve: &Reserve<'_>,
-    ) -> Result<RequestProgress, Fault> {
-        caller.may(Verb::Check, &reserve.namespace)?;
-        self.refuse_domain(&reserve.namespace)?;
-        let keep = Keep::Every(reserve.expires_after()?);
-        let pairs = self.bounded(&reserve.attributes)?;
-        let own = OwnClaims::of(reserve.class.map(|class| class.0), headers)?;
-        let cost = reserve.cost.map(|cost| cost.0);
-        let request = self.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
-        let access = NamedAccess::of(reserve.access.as_ref())?;
-        let request = self.with_named(request, reserve.resource.as_deref(), &access, caller)?;
-        self.begin(&request, Terms { now: self.daemon.clock.now(), keep, style: Style::Whole })
     }
 
     /// The answer to a refused request.
