@@ -7,17 +7,15 @@ use core::pin::pin;
 use core::task::Poll;
 use std::sync::Arc;
 
-use futures_util::future::Either;
 use http::{Request, Response};
-use hyper::body::{Body, Incoming};
-use hyper::service::{Service, service_fn};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tidegate_net::connections::{
     ConnectionActivity, ConnectionCommand, DeliveredBody, HiddenEndLooks, MonitoredStream, OpenConnection,
     PeerShutdown, STREAM_WINDOW_BYTES, StreamExecutor, StreamSet,
 };
-use tidegate_net::reply::{self, Reply, ReplyBody};
 use tidegate_net::tls::{Tls, names_in};
 use tidegate_net::{Bounds, Peer};
 use tidegate_proxy::{AnswerBody, ReverseProxy};
@@ -28,7 +26,7 @@ use tokio_rustls::server::TlsStream;
 use crate::context::DaemonContext;
 use crate::daemon::Daemon;
 use crate::grpc::{self, GrpcServer};
-use crate::http_api::{self, HttpApi};
+use crate::http_protocol::{HttpProtocol, RequestFinishGuard};
 use crate::listener_role::{ListenerProtocol, ListenerRole};
 use crate::panics::caught;
 use crate::request_connection::RequestConnection;
@@ -55,16 +53,34 @@ pub(crate) fn serve_accepted<S>(
 where
     S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
 {
-    // In boxes, so that a connection takes the memory of its own kind and not that of the largest.
-    let Some(tls) = tls else {
-        return Either::Left(Box::pin(serve(daemon, serves, peer, Box::new(stream), open)));
-    };
-    Either::Right(Box::pin(async move {
-        if let Some(stream) = Box::pin(shake_hands(&daemon.context, &tls, &open.line, stream)).await {
-            open.names = names_shown(&stream);
-            Box::pin(serve(daemon, serves, peer, Box::new(stream), open)).await;
+    // In a box, so that a connection takes the memory of its own kind and not that of the largest.
+    Box::pin(async move {
+        let stream: BoxedStream = match tls {
+            Some(tls) => {
+                let shaken = Box::pin(shake_hands(&daemon.context, &tls, &open.line, stream)).await;
+                let Some(stream) = shaken else { return };
+                open.names = names_shown(&stream);
+                Box::new(stream)
+            }
+            None => Box::new(stream),
+        };
+        let context = &*daemon.context;
+        let on = || RequestConnection {
+            line: Arc::clone(&open.line),
+            names: Arc::clone(&open.names),
+            peer,
+            serves,
+        };
+        match serves.speaks {
+            ListenerProtocol::Resp => {
+                Box::pin(resp::serve(&daemon.resp, stream, peer.address, &open)).await;
+            }
+            ListenerProtocol::Api => Box::pin(serve_http(context, &daemon.http, on(), stream)).await,
+            ListenerProtocol::Grpc => Box::pin(serve_http(context, &daemon.grpc, on(), stream)).await,
+            ListenerProtocol::Proxy => Box::pin(serve_http(context, &daemon.proxy, on(), stream)).await,
         }
-    }))
+        open.line.watch_reset().await;
+    })
 }
 
 /// A connection after its TLS handshake, which takes at most as long as a request's headers may.
@@ -97,54 +113,6 @@ where
 fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     shown.map_or_else(Arc::default, names_in)
-}
-
-/// A protocol over HTTP.
-trait HttpProtocol: Send + Sync + 'static {
-    /// The bodies of its answers.
-    type Body: Body<Data: Send, Error: Into<Box<dyn core::error::Error + Send + Sync>>> + Send + 'static;
-
-    /// Whether its answers are passed on from a server: their streams last, so that each is a task
-    /// of its own that can be ended, and their bodies are large.
-    const PASSES_ON: bool;
-
-    /// Answers one request.
-    fn answer(
-        &self,
-        on: &RequestConnection,
-        request: Request<Incoming>,
-    ) -> impl Future<Output = Response<Self::Body>> + Send;
-
-    /// The daemon that it is a protocol of.
-    fn daemon(&self) -> &DaemonContext;
-
-    /// The answer to a request whose handler panicked.
-    fn panicked(&self, fault: &Fault) -> Response<Self::Body>;
-}
-
-impl HttpProtocol for HttpApi {
-    type Body = ReplyBody;
-    const PASSES_ON: bool = false;
-
-    async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Reply {
-        on.line.request_started();
-        let _finished = RequestFinishGuard(&on.line);
-        let is_http2 = request.version() == http::Version::HTTP_2;
-        let mut reply = http_api::answer(self, on, request).await;
-        reply.body_mut().go_out(&on.line, is_http2);
-        reply
-    }
-
-    fn daemon(&self) -> &DaemonContext {
-        &self.daemon
-    }
-
-    fn panicked(&self, fault: &Fault) -> Reply {
-        self.daemon.metrics.fault(fault.code);
-        let reply = reply::fault(fault);
-        self.metrics.answered(None, reply.status().as_u16());
-        reply
-    }
 }
 
 impl HttpProtocol for GrpcServer {
@@ -195,27 +163,8 @@ impl HttpProtocol for ReverseProxy<DaemonContext> {
     }
 }
 
-/// Serves one connection to its end.
-async fn serve(
-    daemon: Arc<Daemon>,
-    serves: ListenerRole,
-    peer: Peer,
-    stream: BoxedStream,
-    open: OpenConnection,
-) {
-    let context = &*daemon.context;
-    let on =
-        || RequestConnection { line: Arc::clone(&open.line), names: Arc::clone(&open.names), peer, serves };
-    match serves.speaks {
-        ListenerProtocol::Resp => Box::pin(resp::serve(&daemon.resp, stream, peer.address, &open)).await,
-        ListenerProtocol::Api => serve_http(context, &daemon.http, on(), stream).await,
-        ListenerProtocol::Grpc => serve_http(context, &daemon.grpc, on(), stream).await,
-        ListenerProtocol::Proxy => serve_http(context, &daemon.proxy, on(), stream).await,
-    }
-    open.line.watch_reset().await;
-}
-
-/// Serves one connection of a protocol over HTTP to its end.
+/// Serves one connection of a protocol over HTTP until it ends or is told to. Streams of a protocol
+/// that answers by itself are answered together.
 async fn serve_http<P: HttpProtocol>(
     context: &DaemonContext,
     protocol: &Arc<P>,
@@ -243,7 +192,43 @@ async fn serve_http<P: HttpProtocol>(
         stream = stream.following_streams();
     }
     let builder = http(executor, bounds, P::PASSES_ON);
-    Box::pin(run(context, &builder, together, service, stream, &line)).await;
+    let io = TokioIo::new(stream);
+    let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
+    let mut is_registered = false;
+    let mut is_finishing = false;
+    let mut looks = HiddenEndLooks::default();
+    let ended = poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(Some(ended));
+            }
+            if together.as_mut().is_some_and(|streams| streams.go_on(cx)) {
+                continue;
+            }
+            match line.order(cx, &mut is_registered) {
+                ConnectionCommand::Close => return Poll::Ready(None),
+                ConnectionCommand::Finish if !is_finishing => {
+                    is_finishing = true;
+                    connection.as_mut().graceful_shutdown();
+                    // The waker was used up by the order; the next one needs it again.
+                    is_registered = false;
+                    continue;
+                }
+                ConnectionCommand::Serve | ConnectionCommand::Finish => {}
+            }
+            if looks.poll_next(&line, cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await;
+    if let Some(Err(error)) = ended {
+        let is_malformed = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
+        if is_malformed {
+            context.metrics.broken_http();
+        }
+        tracing::debug!(%error, "a connection ended early");
+    }
 }
 
 /// How connections are spoken on, whose streams are run by `streams`.
@@ -272,68 +257,4 @@ fn http(streams: StreamExecutor, bounds: &Bounds, is_proxy: bool) -> Builder<Str
         builder.http2().initial_stream_window_size(STREAM_WINDOW_BYTES);
     }
     builder
-}
-
-/// Serves one connection until it ends or is told to, with its streams if they are answered
-/// together.
-async fn run<T, B>(
-    daemon: &DaemonContext,
-    builder: &Builder<StreamExecutor>,
-    mut together: Option<StreamSet>,
-    service: T,
-    stream: MonitoredStream<BoxedStream>,
-    line: &Arc<ConnectionActivity>,
-) where
-    T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
-    T::Future: Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
-{
-    let io = TokioIo::new(stream);
-    let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
-    let mut is_registered = false;
-    let mut is_finishing = false;
-    let mut looks = HiddenEndLooks::default();
-    let ended = poll_fn(|cx| {
-        loop {
-            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-                return Poll::Ready(Some(ended));
-            }
-            if together.as_mut().is_some_and(|streams| streams.go_on(cx)) {
-                continue;
-            }
-            match line.order(cx, &mut is_registered) {
-                ConnectionCommand::Close => return Poll::Ready(None),
-                ConnectionCommand::Finish if !is_finishing => {
-                    is_finishing = true;
-                    connection.as_mut().graceful_shutdown();
-                    // The waker was used up by the order; the next one needs it again.
-                    is_registered = false;
-                    continue;
-                }
-                ConnectionCommand::Serve | ConnectionCommand::Finish => {}
-            }
-            if looks.poll_next(line, cx).is_pending() {
-                return Poll::Pending;
-            }
-        }
-    })
-    .await;
-    if let Some(Err(error)) = ended {
-        let is_malformed = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
-        if is_malformed {
-            daemon.metrics.broken_http();
-        }
-        tracing::debug!(%error, "a connection ended early");
-    }
-}
-
-/// Notes that a request is finished, also when its caller went away before the answer.
-struct RequestFinishGuard<'a>(&'a ConnectionActivity);
-
-impl Drop for RequestFinishGuard<'_> {
-    fn drop(&mut self) {
-        self.0.request_finished();
-    }
 }

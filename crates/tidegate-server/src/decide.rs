@@ -54,11 +54,11 @@ pub(crate) enum Waiting {
 /// A decision that was begun for a route. It keeps nothing of the request that it does not need:
 /// its head and body are dropped before it waits.
 pub(crate) struct BegunDecision {
-    waiting: Waiting,
-    namespace: Box<str>,
-    resource: Option<Box<str>>,
+    pub(crate) waiting: Waiting,
+    pub(crate) namespace: Box<str>,
+    pub(crate) resource: Option<Box<str>>,
     /// Whether it waits in a queue, so that a client that ends its output has left.
-    is_in_queue: bool,
+    pub(crate) is_in_queue: bool,
 }
 
 /// The state of the limits that an admitted request was charged to, and of its access to a table.
@@ -129,17 +129,6 @@ impl Desk<'_> {
         }
     }
 
-    /// Ends a decision that was begun for a request of `line`.
-    pub(crate) async fn end_decision(
-        &self,
-        begun: BegunDecision,
-        line: &ConnectionActivity,
-    ) -> Result<Reply, Fault> {
-        let BegunDecision { waiting, namespace, resource, is_in_queue } = begun;
-        let _held = is_in_queue.then(|| line.hold());
-        Ok(self.with_load(self.wait(waiting).await?, resource.as_deref(), &namespace))
-    }
-
     /// The progress of a route whose decision was begun for a request of this resource and
     /// namespace, and may wait in a queue.
     pub(crate) fn route_progress(
@@ -192,7 +181,8 @@ impl Desk<'_> {
         }
     }
 
-    async fn wait(&self, mut waiting: Waiting) -> Result<Reply, Fault> {
+    /// Brings what a request waits for until it is answered.
+    pub(crate) async fn wait(&self, mut waiting: Waiting) -> Result<Reply, Fault> {
         loop {
             let begun = match waiting {
                 Waiting::Decision(waiting) => {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request};
 use hyper::body::Incoming;
-use tidegate_net::reply::{self, Reply};
+use tidegate_net::reply::{self, Reply, ReplyBody};
 use tidegate_net::{Bounds, check_head};
 use tidegate_policy::nearest;
 use tidegate_policy::policy::authorization::Verb;
@@ -18,8 +18,9 @@ use crate::body::BodyReader;
 use crate::browser_guard::{check_rebinding, check_site};
 use crate::config::ServerConfig;
 use crate::context::{DaemonContext, Desk};
-use crate::decide::RouteProgress;
+use crate::decide::{BegunDecision, RouteProgress};
 use crate::http_metrics::HttpMetrics;
+use crate::http_protocol::{HttpProtocol, RequestFinishGuard};
 use crate::protocol::Protocol;
 use crate::request_connection::RequestConnection;
 use crate::route::{Route, RouteAccess, RouteCall, RouteHandler, RoutesAtPath, Segments};
@@ -31,41 +32,62 @@ pub(crate) struct HttpApi {
     pub(crate) metrics: HttpMetrics,
 }
 
-/// Answers one request.
-pub(crate) async fn answer(api: &HttpApi, on: &RequestConnection, request: Request<Incoming>) -> Reply {
-    let daemon = &*api.daemon;
-    let is_http1 = request.version() < http::Version::HTTP_2;
-    let (head, incoming) = request.into_parts();
-    let found = ROUTES.at(head.uri.path()).filter(|found| on.serves.callers_of(found.first().access));
-    let index = found.as_ref().map(RoutesAtPath::index);
-    let in_force = daemon.in_force.load_full();
-    let desk = Desk { daemon, in_force: &in_force };
-    let mut answered = dispatch(desk, on, found, &head, incoming).await;
-    // A request may wait for minutes, and nothing of its head is needed meanwhile.
-    drop(head);
-    if let Ok(RouteProgress::Waits(begun)) = answered {
-        let ended = Box::pin(desk.end_decision(*begun, &on.line)).await;
-        answered = ended.map(RouteProgress::Answered).map_err(Unanswered::Fault);
-    }
-    let mut reply = match answered {
-        Ok(RouteProgress::Answered(reply)) => reply,
-        Ok(RouteProgress::Waits(_)) => unreachable!("it has ended above"),
-        Err(Unanswered::Fault(fault)) => {
-            daemon.metrics.fault(fault.code);
-            reply::fault(&fault)
+impl HttpProtocol for HttpApi {
+    type Body = ReplyBody;
+    const PASSES_ON: bool = false;
+
+    async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Reply {
+        on.line.request_started();
+        let _finished = RequestFinishGuard(&on.line);
+        let daemon = &*self.daemon;
+        let is_http2 = request.version() == http::Version::HTTP_2;
+        let (head, incoming) = request.into_parts();
+        let found = ROUTES.at(head.uri.path()).filter(|found| on.serves.callers_of(found.first().access));
+        let index = found.as_ref().map(RoutesAtPath::index);
+        let in_force = daemon.in_force.load_full();
+        let desk = Desk { daemon, in_force: &in_force };
+        let mut answered = dispatch(desk, on, found, &head, incoming).await;
+        // A request may wait for minutes, and nothing of its head is needed meanwhile.
+        drop(head);
+        if let Ok(RouteProgress::Waits(begun)) = answered {
+            let BegunDecision { waiting, namespace, resource, is_in_queue } = *begun;
+            let _held = is_in_queue.then(|| on.line.hold());
+            let reply = Box::pin(desk.wait(waiting)).await;
+            let reply = reply.map(|reply| desk.with_load(reply, resource.as_deref(), &namespace));
+            answered = reply.map(RouteProgress::Answered).map_err(Unanswered::Fault);
         }
-        Err(Unanswered::Method(reply)) => {
-            daemon.metrics.fault(FaultCode::MethodNotAllowed);
-            *reply
+        let mut reply = match answered {
+            Ok(RouteProgress::Answered(reply)) => reply,
+            Ok(RouteProgress::Waits(_)) => unreachable!("it has ended above"),
+            Err(Unanswered::Fault(fault)) => {
+                daemon.metrics.fault(fault.code);
+                reply::fault(&fault)
+            }
+            Err(Unanswered::Method(reply)) => {
+                daemon.metrics.fault(FaultCode::MethodNotAllowed);
+                *reply
+            }
+        };
+        self.metrics.answered(index, reply.status().as_u16());
+        // Relaxed: a connection that misses the flag is closed after its next answer, or when the
+        // grace is over.
+        if !is_http2 && !daemon.is_ready.load(Ordering::Relaxed) {
+            reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }
-    };
-    api.metrics.answered(index, reply.status().as_u16());
-    // Relaxed: a connection that misses the flag is closed after its next answer, or when the grace
-    // is over.
-    if is_http1 && !daemon.is_ready.load(Ordering::Relaxed) {
-        reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+        reply.body_mut().go_out(&on.line, is_http2);
+        reply
     }
-    reply
+
+    fn daemon(&self) -> &DaemonContext {
+        &self.daemon
+    }
+
+    fn panicked(&self, fault: &Fault) -> Reply {
+        self.daemon.metrics.fault(fault.code);
+        let reply = reply::fault(fault);
+        self.metrics.answered(None, reply.status().as_u16());
+        reply
+    }
 }
 
 /// A request that no handler answers.

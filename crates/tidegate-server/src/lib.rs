@@ -58,6 +58,7 @@ mod grpc;
 mod histogram;
 mod http_api;
 mod http_metrics;
+mod http_protocol;
 mod in_force;
 mod limit_descriptions;
 mod listener;
