@@ -3,7 +3,8 @@
 //!
 //! The rules between crates are the table in [`rules`]; this file compares them with the output of
 //! cargo. Dependencies of tests are free, since users of a crate do not get them. The rules within
-//! a crate are in [`crate_source`].
+//! a crate are in [`crate_source`]. A page of documents follows requests through the layers, and
+//! [`request_chains`] holds it against the source.
 
 use std::fs;
 
@@ -19,6 +20,7 @@ mod crate_source;
 mod file_names;
 mod imports;
 mod module_tree;
+mod request_chains;
 mod rules;
 mod sole_users;
 mod type_names;
@@ -74,6 +76,7 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
     let mut problems = broken_arrows(&members);
     problems.extend(unallowed_findings(&members)?);
     problems.extend(sole_users::broken(&members)?);
+    problems.extend(request_chains::broken(&members)?);
     problems.extend(sleeps::problems(&members)?);
     let bans = fs::read_to_string(checkout::root().join("crates").join(MODEL_OF_BANS).join("clippy.toml"));
     let bans = bans.as_deref().map(bans_in).unwrap_or_default();

@@ -40,7 +40,8 @@ usage: cargo xtask COMMAND
   release     check what else must hold before something is given away: warnings of rustdoc, public API, sets of
               features, the oldest Rust, packages compiled from their own files, licences, advisories
   layering    check which crate may depend on which, and within each crate: circles between files, unique type names,
-              names of files; with --list, list what is found, allowed or not
+              names of files, the names and stops of docs/internals/three-requests.md; with --list, list what is
+              found in the crates, allowed or not
   sleeps      list the sleeps in tests with their reasons
   language    list the lines of comments and messages that break the rules for English, and compare their number
               with what is allowed
