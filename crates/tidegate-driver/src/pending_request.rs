@@ -1,5 +1,8 @@
 //! Pending requests: the loop that brings what a request waits for and resumes it.
 
+use core::future::poll_fn;
+use core::pin::pin;
+use core::task::Poll;
 use std::sync::Arc;
 
 use tidegate_engine::{Answered, Decision, Engine, Outcome, Pending, Request, RequestError, Step, Wants};
@@ -47,7 +50,22 @@ impl Driver {
 
     /// Brings what a pending request wants.
     async fn bring(&self, wants: Wants<'_>) -> Answered {
-        wants.bring(|batch| self.link().call(batch), |at| self.time().sleep_until(at)).await
+        match wants {
+            Wants::Store(batch) => Answered::Store(self.link().call(batch).await),
+            Wants::Lease(landing) => {
+                landing.await;
+                Answered::Lease
+            }
+            Wants::Turn(turn) => {
+                let (mut turn, mut sleep) = (pin!(turn), pin!(self.time().sleep_until(turn.wake_at())));
+                poll_fn(|context| match turn.as_mut().poll(context) {
+                    Poll::Ready(()) => Poll::Ready(()),
+                    Poll::Pending => sleep.as_mut().poll(context),
+                })
+                .await;
+                Answered::Turn
+            }
+        }
     }
 
     /// Resumes a pending request by the engine in force.

@@ -1,9 +1,6 @@
 //! Requests that are not decided yet: what they wait for, and what they go on with.
 
-use core::future::poll_fn;
 use core::ops::Range;
-use core::pin::pin;
-use core::task::Poll;
 use core::time::Duration;
 use std::sync::Arc;
 use std::vec;
@@ -64,35 +61,6 @@ pub enum Wants<'a> {
 }
 
 impl<'a> Wants<'a> {
-    /// Brings it: `ask` carries a batch to the store, asks for leases are waited for, and `sleep`
-    /// waits for an instant unless the request is called before.
-    pub async fn bring<F, S>(
-        self,
-        ask: impl FnOnce(&'a Batch) -> F,
-        sleep: impl FnOnce(Timestamp) -> S,
-    ) -> Answered
-    where
-        F: Future<Output = Result<Answer, StoreError>>,
-        S: Future<Output = ()>,
-    {
-        match self {
-            Self::Store(batch) => Answered::Store(ask(batch).await),
-            Self::Lease(landing) => {
-                landing.await;
-                Answered::Lease
-            }
-            Self::Turn(turn) => {
-                let (mut turn, mut sleep) = (pin!(turn), pin!(sleep(turn.wake_at())));
-                poll_fn(|context| match turn.as_mut().poll(context) {
-                    Poll::Ready(()) => Poll::Ready(()),
-                    Poll::Pending => sleep.as_mut().poll(context),
-                })
-                .await;
-                Answered::Turn
-            }
-        }
-    }
-
     pub(crate) fn batch(self) -> Option<&'a Batch> {
         match self {
             Self::Store(batch) => Some(batch),

@@ -341,8 +341,17 @@ impl Gate {
     ) -> bool {
         for probe in probes.iter_mut() {
             // A shadow limit that would refuse takes no charge, as if it had refused.
-            if probe.answer == Answer::Admit && self.commit(probe, cost, now, permit).is_ok() {
-                continue;
+            if probe.answer == Answer::Admit {
+                // Decides again if the counter has changed since it was read.
+                match self.table.charge_decided(probe, cost, now, permit) {
+                    Ok(()) => continue,
+                    Err(Answer::Full { .. }) if self.table.when_full() == WhenFull::Admit => {
+                        self.table.count_full();
+                        permit.push(Charge::none(probe, ChargeKind::Uncounted));
+                        continue;
+                    }
+                    Err(answer) => probe.answer = answer,
+                }
             }
             if self.limit_of(probe).limit.mode == Mode::Enforce {
                 permit.take_back_from(&self.table, now);
@@ -494,30 +503,6 @@ impl Gate {
             if let Some(value) = values[usize::from(part.attribute)] {
                 scope.push((self.names.text(part.attribute), part.shown(value)));
             }
-        }
-    }
-
-    /// Charges one limit, deciding again if its counter has changed since it was read. When it then
-    /// refuses, the probe says why.
-    #[inline]
-    fn commit(
-        &self,
-        probe: &mut Probe<'_>,
-        cost: Cost,
-        now: Timestamp,
-        permit: &mut Permit,
-    ) -> Result<(), Answer> {
-        match self.table.charge_decided(probe, cost, now, permit) {
-            Err(Answer::Full { .. }) if self.table.when_full() == WhenFull::Admit => {
-                self.table.count_full();
-                permit.push(Charge::none(probe, ChargeKind::Uncounted));
-                Ok(())
-            }
-            Err(answer) => {
-                probe.answer = answer;
-                Err(answer)
-            }
-            Ok(()) => Ok(()),
         }
     }
 

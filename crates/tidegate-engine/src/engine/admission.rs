@@ -32,16 +32,17 @@ pub(crate) mod waited;
 
 use std::sync::Arc;
 
+use smallvec::smallvec;
 use tidegate_core::{Gate, Timestamp};
 use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
 use self::answer::{Answer, Mode, Stop, WalkStep};
 use self::located::Located;
-use self::store::ask_one;
+use self::store::ask;
 use self::waited::Waited;
-use crate::continuation::{Origin, Patience, Pending};
+use crate::continuation::{BatchAdmission, Origin, Patience, Pending};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, end, fail, outcome_of};
+use crate::demand::{Demand, end, outcome_of};
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::fault::Fault;
@@ -62,96 +63,84 @@ impl Engine {
         holds: &mut Option<Holds>,
         now: Timestamp,
     ) -> Answer {
-        let answer = self.ask_planes(located, mode, holds, now);
-        if answer.is_err()
-            && let Some(holds) = holds.take()
-        {
+        let stop = 'planes: {
+            if let Err(stop) = deadline::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Deadline, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            if let Err(stop) = cursor::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Cursor, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            #[cfg(test)]
+            if let Err(stop) = even_cost::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Cursor, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            let mode = place::mode_by_place(self, located, mode);
+            if let Err(stop) = limits::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Limits, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            if mode == Mode::LookAtLimits {
+                return Ok(());
+            }
+            if let Err(stop) = leases::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Leases, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            if let Err(stop) = capacity::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Capacity, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            if let Err(stop) = place::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Place, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            if let Err(stop) = store::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Store, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            return Ok(());
+        };
+        if let Some(holds) = holds.take() {
             self.return_holds(holds, now);
         }
-        answer
-    }
-
-    #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
-    #[inline(always)]
-    fn ask_planes<'a>(
-        &'a self,
-        located: &mut Located<'a>,
-        mode: Mode,
-        holds: &mut Option<Holds>,
-        now: Timestamp,
-    ) -> Answer {
-        if let Err(stop) = deadline::step(self, located, mode, holds, now) {
-            heard(WalkStep::Deadline, stop, mode, located)?;
-        }
-        if let Err(stop) = cursor::step(self, located, mode, holds, now) {
-            heard(WalkStep::Cursor, stop, mode, located)?;
-        }
-        #[cfg(test)]
-        even_cost::step(self, located, mode, holds, now)
-            .or_else(|stop| heard(WalkStep::Cursor, stop, mode, located))?;
-        let mode = place::mode_by_place(self, located, mode);
-        if let Err(stop) = limits::step(self, located, mode, holds, now) {
-            heard(WalkStep::Limits, stop, mode, located)?;
-        }
-        if mode == Mode::LookAtLimits {
-            return Ok(());
-        }
-        if let Err(stop) = leases::step(self, located, mode, holds, now) {
-            heard(WalkStep::Leases, stop, mode, located)?;
-        }
-        if let Err(stop) = capacity::step(self, located, mode, holds, now) {
-            heard(WalkStep::Capacity, stop, mode, located)?;
-        }
-        if let Err(stop) = place::step(self, located, mode, holds, now) {
-            heard(WalkStep::Place, stop, mode, located)?;
-        }
-        if let Err(stop) = store::step(self, located, mode, holds, now) {
-            heard(WalkStep::Store, stop, mode, located)?;
-        }
-        Ok(())
+        Err(stop)
     }
 
     /// Decides a request, or says what to ask the store first.
     ///
     /// An error means that it could not be decided, and that nothing was charged.
     pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, RequestError> {
+        let waited = Waited::default();
         if request.may_wait_until.is_some() {
-            return self.admit_patient(request, Waited::default(), None, None, None, now);
+            return self.admit_patient(request, waited, None, None, None, now);
         }
-        self.admit_one(request, Waited::default(), None, now)
-    }
-
-    /// [`Engine::admit`] for a request that does not wait for its turn, but may have waited for
-    /// leases or for its turn before. `demand` is what it was offered as then.
-    pub(crate) fn admit_one(
-        &self,
-        request: &Request<'_>,
-        waited: Waited<'_>,
-        demand: Option<Demand>,
-        now: Timestamp,
-    ) -> Result<Step, RequestError> {
-        let found = match self.gate_of(request) {
-            Ok(found) => found,
-            Err(error) => {
-                fail(demand);
-                return Err(error);
-            }
-        };
+        let found = self.gate_of(request)?;
         let mut located = self.locate(request, found, &waited, now);
         let mut holds = None;
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
         match answer {
-            Ok(()) => Ok(self.pass_one(&mut located, found.0, holds, demand, None, now)),
+            Ok(()) => Ok(self.pass_one(&mut located, found.0, holds, None, None, now)),
             Err(Stop::Refuse(refusal)) => {
-                self.decided(demand, located.record, outcome_of(&refusal));
+                self.decided(None, located.record, outcome_of(&refusal));
                 Ok(Step::Decided(Decision::Refuse(Refused::one(refusal))))
             }
             Err(Stop::Wait(flights)) => {
-                let demand = self.demand(demand, located.record);
+                let demand = self.demand(None, located.record);
                 Ok(Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, None))))
             }
             Err(Stop::Fail(error)) => {
-                self.decided(demand, located.record, OfferOutcome::Failed);
+                self.decided(None, located.record, OfferOutcome::Failed);
                 Err(*error)
             }
         }
@@ -178,7 +167,9 @@ impl Engine {
         };
         let demand = self.demand(demand, counted);
         let origin = Origin { gate: Arc::clone(gate), cost: located.request.cost, demand, patience };
-        ask_one(first, origin, question, now)
+        // A single request is asked about like a batch of one.
+        let (holds, origins, questions) = (smallvec![first], smallvec![origin], smallvec![question]);
+        ask(BatchAdmission { holds, origins, questions, asked: 0..0 }, now)
     }
 
     /// Returns what a request holds that has not passed.

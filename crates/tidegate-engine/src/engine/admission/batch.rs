@@ -8,7 +8,6 @@ use tidegate_overload::OfferOutcome;
 use tidegate_store::StoreError;
 
 use super::answer::{Mode, Stop};
-use super::leases;
 use super::refusal::undecidable;
 use super::store::{Refusals, ask};
 use super::waited::Waited;
@@ -131,22 +130,6 @@ impl Engine {
         }
     }
 
-    /// Lets a request ask for its leases that another request makes wait; the leases it then waits
-    /// for as well.
-    fn ask_ahead(&self, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> Flights {
-        let Ok((gate, home)) = self.gate_of(request) else { return Flights::new() };
-        let mut located = self.locate(request, (gate, home), &waited, now);
-        let mut holds = Holds::nothing(home, request.cost, now);
-        located.stored = Some(gate.locate_elsewhere(request.attributes, now));
-        let asked = leases::take(self, &mut located, &mut holds, now);
-        let batch = self.take_back(holds, now);
-        debug_assert!(batch.is_none(), "the store was not asked");
-        match asked {
-            Err(Stop::Wait(flights)) => flights,
-            Ok(()) | Err(_) => Flights::new(),
-        }
-    }
-
     /// Lets one request wait for leases.
     pub(crate) fn park_one(
         &self,
@@ -178,11 +161,8 @@ impl Engine {
             [request] => {
                 let demand = demands.pop().flatten();
                 let waited = Waited { is_offered: true, ..waited };
-                let step = if request.may_wait_until.is_some() || seat.is_some() {
-                    self.admit_patient(request, waited, demand, seat, None, now)
-                } else {
-                    self.admit_one(request, waited, demand, now)
-                };
+                // One that may not wait for its turn is refused where it would.
+                let step = self.admit_patient(request, waited, demand, seat, None, now);
                 step.map_err(|source| BatchError::Request { at: 0, source })
             }
             requests => self.admit_after(requests, waited, demands, now),

@@ -61,23 +61,10 @@ pub(crate) fn step<'a>(
     now: Timestamp,
 ) -> Answer {
     // Whether a lease refuses is known after it is spent, or from the store.
-    match holds {
-        Some(holds) if mode == Mode::Charge && (located.has_leased() || located.request.access.is_some()) => {
-            take(engine, located, holds, now)
-        }
-        _ => Ok(()),
+    let (Some(holds), Mode::Charge) = (holds, mode) else { return Ok(()) };
+    if !located.has_leased() && located.request.access.is_none() {
+        return Ok(());
     }
-}
-
-/// Takes what a request costs from the leases of its limits and tables, or asks for them.
-#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
-#[inline(always)]
-pub(crate) fn take<'a>(
-    engine: &'a Engine,
-    located: &mut Located<'a>,
-    holds: &mut Holds,
-    now: Timestamp,
-) -> Answer {
     let Located { request, gate, owner, waited, .. } = *located;
     let mut flights = Flights::new();
     if let (Some(gate), Some(leases), Some(stored)) = (gate, &engine.shared.leases, &located.stored)
@@ -114,6 +101,22 @@ pub(crate) fn take<'a>(
 }
 
 impl Engine {
+    /// Lets a request ask for its leases that another request makes wait; the leases it then waits
+    /// for as well.
+    pub(crate) fn ask_ahead(&self, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> Flights {
+        let Ok((gate, home)) = self.gate_of(request) else { return Flights::new() };
+        let mut located = self.locate(request, (gate, home), &waited, now);
+        located.stored = Some(gate.locate_elsewhere(request.attributes, now));
+        let mut holds = Some(Holds::nothing(home, request.cost, now));
+        let asked = step(self, &mut located, Mode::Charge, &mut holds, now);
+        let batch = holds.and_then(|holds| self.take_back(holds, now));
+        debug_assert!(batch.is_none(), "the store was not asked");
+        match asked {
+            Err(Stop::Wait(flights)) => flights,
+            Ok(()) | Err(_) => Flights::new(),
+        }
+    }
+
     /// Whether a request may spend leases: of a limit, or of a table of its access. `false` is
     /// certain; `true` is said of every request in a namespace with leased limits, and of every
     /// access in one with leased tables.

@@ -131,7 +131,7 @@ impl Engine {
                 if located.question.is_none()
                     && let (Some(seat), Some(holds)) = (seat.take(), &mut holds)
                 {
-                    self.serve(seat, gate, request, holds, now);
+                    serve(seat, self.entrant_at_place(gate, request), holds, now);
                 }
                 let patience = located.question.is_some().then(|| {
                     let owned = OwnedRequest::new(request, gate.shared_namespace());
@@ -228,13 +228,6 @@ impl Engine {
         let mut record = target.filter(|target| self.is_new(request, target))?;
         self.overload()?.offer(&mut record, now);
         self.demand(None, Some(record))
-    }
-
-    /// Takes a request out of the room that is admitted: its tenant is charged in the fair queue of
-    /// the resource, and the place remembers it for the correction.
-    fn serve(&self, seat: Seat, gate: &Gate, request: &Request<'_>, holds: &mut Holds, now: Timestamp) {
-        let entrant = self.entrant_at_place(gate, request);
-        serve(seat, entrant, holds, now);
     }
 
     /// A request as the fair queue of its resource knows it; `None` without a resource.
@@ -544,6 +537,8 @@ impl Patience {
     }
 }
 
+/// Takes a request out of the room that is admitted: its tenant is charged in the fair queue of the
+/// resource, and the place remembers it for the correction.
 fn serve(seat: Seat, entrant: Option<Entrant>, holds: &mut Holds, now: Timestamp) {
     let charged = seat.served(now);
     if let (Some(place), Some(entrant), Some(charged)) = (&mut holds.place, entrant, charged) {

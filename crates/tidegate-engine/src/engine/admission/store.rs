@@ -191,19 +191,6 @@ impl Engine {
     }
 }
 
-/// Asks the store about one request.
-pub(crate) fn ask_one(holds: Holds, origin: Origin, question: LimitQuestion, now: Timestamp) -> Step {
-    ask(
-        BatchAdmission {
-            holds: smallvec![holds],
-            origins: smallvec![origin],
-            questions: smallvec![question],
-            asked: 0..0,
-        },
-        now,
-    )
-}
-
 /// Asks the store about as many of the questions as one batch takes; admits the requests when
 /// every question has been asked.
 ///
