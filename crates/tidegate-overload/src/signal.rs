@@ -47,7 +47,8 @@ pub struct SignalConfig {
     pub resource: Option<String>,
     /// Where the value comes from.
     pub source: SignalSource,
-    /// The value at which the pressure is 1.0: above 0 and finite.
+    /// The value at which the pressure is 1.0: above 0 and finite. The default depends on the
+    /// [source](SignalSource::default_target).
     pub target: f64,
     /// The time between two values, above 0; default a tick.
     pub interval: Duration,
@@ -67,20 +68,36 @@ impl SignalSource {
             Self::Pushed => "push",
         }
     }
+
+    /// The target of a signal unless told otherwise: 1 for the places in use, 20 ms for the delay of
+    /// the queue, 0.1 for slow answers. `None` for a pushed signal, whose unit only its sender
+    /// knows.
+    pub const fn default_target(self) -> Option<f64> {
+        match self {
+            Self::InFlight => Some(1.0),
+            Self::QueueDelay => Some(20.0),
+            Self::SlowAnswers { .. } => Some(0.1),
+            Self::Pushed => None,
+        }
+    }
 }
 
 impl SignalConfig {
-    /// A signal of all resources with target 1.0, a value each tick, smoothed over 0.5 s.
+    /// The time constant of the moving average unless told otherwise.
+    pub const SMOOTHING: Duration = Duration::from_millis(500);
+
+    /// A signal of all resources with the default target of its source, or 1.0 where it has none, a
+    /// value each tick, smoothed over 0.5 s.
     pub fn new(name: impl Into<String>, source: SignalSource) -> Self {
         Self {
             name: name.into(),
             unit: String::new(),
             resource: None,
             source,
-            target: 1.0,
+            target: source.default_target().unwrap_or(1.0),
             interval: crate::TICK,
             ttl: None,
-            smoothing: Duration::from_millis(500),
+            smoothing: Self::SMOOTHING,
         }
     }
 
@@ -102,6 +119,8 @@ pub struct PushedValue {
 }
 
 impl PushedValue {
+    /// The shortest time for which a value is of use: a tick.
+    pub const TTL_MIN: Duration = crate::TICK;
     /// The longest time that a value counts: an hour. A longer one counts as this.
     pub const TTL_MAX: Duration = Duration::from_hours(1);
 

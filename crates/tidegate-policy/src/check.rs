@@ -104,8 +104,8 @@ pub(crate) fn check(
         unreachable_route::warn(&proxy.routes, raw_routes, &top.key("proxy").key("routes"), report);
         for (resource, raw) in resources.iter().zip(config.resources.iter().flat_map(NameMap::values)) {
             let path = top.key("resources").key(&resource.name).key("queue");
-            if let (Some(raw), Some(queue)) = (&raw.queue, &resource.queue) {
-                let waits = queue_mismatch::waits(resource, queue, &proxy.routes);
+            if let (Some(raw), Some(queue)) = (&raw.queue, &resource.config.queue) {
+                let waits = queue_mismatch::waits(resource, &proxy.routes);
                 queue_mismatch::warn(raw, queue, waits, &path, report);
             }
         }

@@ -17,7 +17,7 @@ use self::authorization::Grant;
 use self::claims::RequestClaims;
 use self::envoy::EnvoyRatelimit;
 use self::proxy::Proxy;
-use self::resources::{ResourcePolicy, SignalPolicy};
+use self::resources::ResourcePolicy;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::check::route_attributes::RouteAttributes;
 use http::HeaderName;
@@ -26,6 +26,11 @@ pub use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::limit::{Consistency, Mode};
 use tidegate_core::limit::{CostRow, Plans};
 use tidegate_core::{Limit, NamespaceConfig, Rate, WhenFull};
+use tidegate_overload::{Overload, OverloadBuilder, SignalConfig};
+
+/// The seed of the cohorts: the same on all members of a fleet, so that all shed the same tenants.
+/// The cohorts move with time, so that no tenant is always among the first.
+const COHORT_SEED: u64 = 0x7469_6465_6761_7465;
 
 /// A checked configuration.
 ///
@@ -49,7 +54,7 @@ pub struct Policy {
     /// The resources, by name in alphabetical order. May be empty.
     pub resources: Vec<ResourcePolicy>,
     /// The signals in the order of the file. May be empty.
-    pub signals: Vec<SignalPolicy>,
+    pub signals: Vec<SignalConfig>,
     /// The grants of callers; empty: every caller that reaches a listener may do everything.
     pub authorization: Vec<Grant>,
     /// Where gateway subrequests get their namespace and attributes from.
@@ -87,6 +92,14 @@ impl Policy {
     pub fn capacity(&self) -> CapacityBuilder {
         let tables = self.namespaces.iter().flat_map(|namespace| &namespace.tables);
         planes::capacity(&self.nodes, &self.accounts, tables)
+    }
+
+    /// The overload plane of its resources and signals.
+    pub fn overload(&self) -> OverloadBuilder {
+        let resources = self.resources.iter();
+        let builder = resources
+            .fold(Overload::builder(COHORT_SEED), |builder, one| builder.resource(&one.name, one.config));
+        self.signals.iter().fold(builder, |builder, one| builder.signal(one.clone()))
     }
 
     /// The namespaces as an engine takes them.

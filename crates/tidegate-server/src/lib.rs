@@ -71,7 +71,6 @@ mod no_store;
 #[cfg(test)]
 mod openapi;
 mod operations;
-mod overload_settings;
 mod override_history;
 pub mod overrides;
 mod panics;

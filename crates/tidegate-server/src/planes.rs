@@ -20,7 +20,6 @@ use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
-use crate::overload_settings::overload;
 
 /// How much of a name an error shows, in bytes.
 const SHOWN_BYTES: usize = 128;
@@ -31,7 +30,7 @@ const NAMES_SHOWN: usize = 20;
 /// The engine with the tables and resources of a policy, which keep their state by name, and the
 /// shares of its namespaces.
 pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, BuildError> {
-    let engine = engine.with_planes(policy.capacity(), overload(policy), now)?;
+    let engine = engine.with_planes(policy.capacity(), policy.overload(), now)?;
     engine.set_waiting_bytes(policy.memory.waiting_bytes);
     // For each resource, also one without shares: the policy before this one may have had some.
     for resource in &policy.resources {
@@ -93,7 +92,7 @@ impl PlaneSettings {
     /// queue of its resource lets it. A resource without a queue adds no bound.
     pub(crate) fn bounded_wait(&self, wait: Duration, resource: Option<&str>, class: Class) -> Duration {
         let resource = resource.and_then(|name| self.0.resources.get(name));
-        let with_queue = resource.filter(|resource| resource.queue.is_some());
+        let with_queue = resource.filter(|resource| resource.config.queue.is_some());
         with_queue.map_or(wait, |resource| wait.min(resource.wait(class)))
     }
 

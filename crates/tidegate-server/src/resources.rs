@@ -9,7 +9,6 @@ use tidegate_engine::{AdminError, Event, PushedValue, QueueCounts, ResourceStats
 use tidegate_net::reply::{self, Reply};
 use tidegate_overload::{OfferOutcome, SignalStats};
 use tidegate_policy::policy::authorization::Verb;
-use tidegate_policy::policy::resources::SignalPolicy;
 use tidegate_wire::headers::ShownLoad;
 use tidegate_wire::operation::read;
 use tidegate_wire::resources::{
@@ -109,10 +108,10 @@ impl Desk<'_> {
 /// The time that a value counts, if it is within the bounds of the policy.
 fn checked_ttl(millis: u64) -> Result<Duration, Fault> {
     let ttl = Duration::from_millis(millis);
-    if (SignalPolicy::TTL_MIN..=PushedValue::TTL_MAX).contains(&ttl) {
+    if (PushedValue::TTL_MIN..=PushedValue::TTL_MAX).contains(&ttl) {
         return Ok(ttl);
     }
-    let (min, max) = (SignalPolicy::TTL_MIN.as_millis(), PushedValue::TTL_MAX.as_millis());
+    let (min, max) = (PushedValue::TTL_MIN.as_millis(), PushedValue::TTL_MAX.as_millis());
     let detail = format_args!("ttl_ms {millis} is out of range");
     let fix = format!("use {min} to {max}, or leave it out for the `ttl` of the policy");
     Err(Fault::new(FaultCode::MalformedBody, detail).field("ttl_ms").fix(fix))

@@ -40,7 +40,11 @@ pub(crate) const CRATES: &[Rule] = &[
         kind: Pure,
         may_use: &["tidegate-core", "tidegate-capacity", "tidegate-overload", "tidegate-store"],
     },
-    Rule { name: "tidegate-policy", kind: Pure, may_use: &["tidegate-core", "tidegate-capacity"] },
+    Rule {
+        name: "tidegate-policy",
+        kind: Pure,
+        may_use: &["tidegate-core", "tidegate-capacity", "tidegate-overload"],
+    },
     Rule {
         name: "tidegate-sim",
         kind: Pure,

@@ -26,6 +26,16 @@ impl Share {
         Self(if count > 10_000 { 10_000 } else { count })
     }
 
+    /// So many hundredths; more than 100 count as the whole.
+    pub const fn percent(count: u8) -> Self {
+        Self::ten_thousandths(count as u16 * 100)
+    }
+
+    /// The whole hundredths of the share.
+    pub const fn as_percent(self) -> u8 {
+        (self.0 / 100) as u8
+    }
+
     /// The nearest share to a ratio of 0 to 1; `None` for any other number.
     #[expect(clippy::cast_sign_loss, reason = "the ratio is between 0 and 1")]
     pub fn from_ratio(ratio: f64) -> Option<Self> {

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_overload::{NAMESPACES_MAX, NamespaceShares};
+
 use crate::path::Path;
-use crate::policy::resources::ResourcePolicy;
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::name_map::NameMap;
 use crate::suggestion::nearest;
 
-/// The shares by namespace. The schema bounds each share; see [`ResourcePolicy::shares`].
+/// The shares by namespace. The schema bounds each share; see [`ResourcePolicy::shares`](crate::policy::resources::ResourcePolicy::shares).
 pub(super) fn shares(
     raw: Option<&NameMap<u64>>,
     namespaces: Option<&NameMap<NamespaceConfig>>,
@@ -18,9 +19,9 @@ pub(super) fn shares(
     report: &mut Report<'_>,
 ) -> BTreeMap<String, u32> {
     let count = raw.map_or(0, NameMap::len);
-    if count > ResourcePolicy::SHARES_MAX {
+    if count > NAMESPACES_MAX {
         let what = format!("shares of {count} namespaces");
-        report.value(path, what, format!("use at most {}", ResourcePolicy::SHARES_MAX));
+        report.value(path, what, format!("use at most {NAMESPACES_MAX}"));
         return BTreeMap::new();
     }
     let known = || namespaces.into_iter().flatten().map(|(name, _)| name.as_str());
@@ -38,8 +39,8 @@ pub(super) fn shares(
             };
             report.key(&path.key(name), what, fix);
         }
-        let share = u32::try_from(*share).unwrap_or(ResourcePolicy::SHARE_MAX);
-        shares.insert(name.clone(), share.clamp(1, ResourcePolicy::SHARE_MAX));
+        let share = u32::try_from(*share).unwrap_or(NamespaceShares::MAX);
+        shares.insert(name.clone(), share.clamp(1, NamespaceShares::MAX));
     }
     shares
 }

@@ -4,11 +4,12 @@ use core::time::Duration;
 
 use tidegate_core::Class;
 use tidegate_core::rate::format_span;
+use tidegate_overload::QueueConfig;
 
 use super::claims::class_of;
 use crate::path::Path;
 use crate::policy::proxy::Route;
-use crate::policy::resources::{QueuePolicy, ResourcePolicy};
+use crate::policy::resources::ResourcePolicy;
 use crate::problem::Report;
 use crate::raw::resources::{DelayTargetForm, QueueForm, WaitEntry, WeightsForm};
 
@@ -17,9 +18,9 @@ type Waits = [Duration; Class::ALL.len()];
 
 /// How long requests wait in the queue of a resource: as it says, and where it says nothing as long
 /// as the routes to its upstream let them.
-pub(super) fn waits(resource: &ResourcePolicy, queue: &QueuePolicy, routes: &[Route]) -> Waits {
-    if queue.bounds_waits {
-        return queue.wait;
+pub(super) fn waits(resource: &ResourcePolicy, routes: &[Route]) -> Waits {
+    if let Some(waits) = resource.waits {
+        return waits;
     }
     // A route without a namespace asks no resource.
     let asks = |route: &&Route| route.upstream == resource.name && route.namespace.is_some();
@@ -29,11 +30,11 @@ pub(super) fn waits(resource: &ResourcePolicy, queue: &QueuePolicy, routes: &[Ro
 
 /// `queue` is what the checks made of `raw`, which has no problem and stands at `path`; its
 /// requests wait for `waits`.
-pub(super) fn warn(raw: &QueueForm, queue: &QueuePolicy, waits: Waits, path: &Path, report: &mut Report<'_>) {
+pub(super) fn warn(raw: &QueueForm, queue: &QueueConfig, waits: Waits, path: &Path, report: &mut Report<'_>) {
     if waits.iter().all(Duration::is_zero) {
         report.warn(path, "no class may wait, so the queue is never used", "write `wait: 500ms`");
     }
-    shorter_waits(raw, queue, &path.key("wait"), report);
+    shorter_waits(raw, waits, &path.key("wait"), report);
     inverted_weights(raw, queue, &path.key("weights"), report);
     unreached_delay_targets(raw, queue, waits, path, report);
     idle_lifo(raw, waits, &path.key("lifo"), report);
@@ -53,13 +54,13 @@ fn has_own_wait(raw: &QueueForm, at: usize) -> bool {
 }
 
 /// Warns about classes that wait less than a lower class. A class that is left out never does.
-fn shorter_waits(raw: &QueueForm, queue: &QueuePolicy, path: &Path, report: &mut Report<'_>) {
+fn shorter_waits(raw: &QueueForm, waits: Waits, path: &Path, report: &mut Report<'_>) {
     for (at, class) in classes().filter(|(at, _)| has_own_wait(raw, *at)) {
-        let own = queue.wait[at];
+        let own = waits[at];
         // Of several the lowest, whose wait the others may have by being left out.
-        let lower = classes().take(at).rev().max_by_key(|(lower, _)| queue.wait[*lower]);
-        let Some((lower_at, lower)) = lower.filter(|(lower, _)| queue.wait[*lower] > own) else { continue };
-        let longest = format_span(queue.wait[lower_at]);
+        let lower = classes().take(at).rev().max_by_key(|(lower, _)| waits[*lower]);
+        let Some((lower_at, lower)) = lower.filter(|(lower, _)| waits[*lower] > own) else { continue };
+        let longest = format_span(waits[lower_at]);
         let (what, fix) = if own.is_zero() {
             let what = format!("class {class} does not wait, but the lower class {lower} waits {longest}");
             (what, format!("remove `{class}: off`, unless its callers cannot wait"))
@@ -75,10 +76,10 @@ fn shorter_waits(raw: &QueueForm, queue: &QueuePolicy, path: &Path, report: &mut
 
 /// Warns about a higher class with a smaller weight than a lower one. The weight of a class with
 /// `min_share` does not count.
-fn inverted_weights(raw: &QueueForm, queue: &QueuePolicy, path: &Path, report: &mut Report<'_>) {
+fn inverted_weights(raw: &QueueForm, queue: &QueueConfig, path: &Path, report: &mut Report<'_>) {
     let written = raw.weights.as_ref().map(WeightsForm::by_class).unwrap_or_default();
     let weights = &queue.weights;
-    let counted = classes().filter(|(at, _)| queue.min_share_percent[*at].is_none());
+    let counted = classes().filter(|(at, _)| queue.min_shares[*at].is_none());
     for (at, class) in counted.clone().filter(|(at, _)| written[*at].is_some()) {
         let weight = weights[at];
         // A pair of two written weights is told at the higher class.
@@ -107,7 +108,7 @@ fn inverted_weights(raw: &QueueForm, queue: &QueuePolicy, path: &Path, report: &
 /// Warns about delay targets above the wait: requests leave before the queue can stand that long.
 fn unreached_delay_targets(
     raw: &QueueForm,
-    queue: &QueuePolicy,
+    queue: &QueueConfig,
     waits: Waits,
     path: &Path,
     report: &mut Report<'_>,

@@ -6,7 +6,7 @@ use tidegate_core::Class;
 
 use crate::measure::span;
 use crate::path::Path;
-use crate::policy::resources::QueuePolicy;
+use crate::policy::resources::ResourcePolicy;
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::resources::WaitEntry;
@@ -15,15 +15,10 @@ use crate::raw::resources::WaitEntry;
 const OFF: &str = "off";
 
 /// The waits from the least important class; zero: the class does not wait.
-pub(super) fn wait(
-    raw: Option<&WaitEntry>,
-    path: &Path,
-    report: &mut Report<'_>,
-) -> [Duration; Class::ALL.len()] {
+pub(super) fn wait(raw: &WaitEntry, path: &Path, report: &mut Report<'_>) -> [Duration; Class::ALL.len()] {
     match raw {
-        None => [Duration::ZERO; Class::ALL.len()],
-        Some(WaitEntry::EveryClass(text)) => [one(text, path, report); Class::ALL.len()],
-        Some(WaitEntry::ByClass(form)) => {
+        WaitEntry::EveryClass(text) => [one(text, path, report); Class::ALL.len()],
+        WaitEntry::ByClass(form) => {
             let mut written = [None; Class::ALL.len()];
             for (class, text) in Class::ALL.into_iter().zip(form.by_class()) {
                 written[class as usize] = text.map(|text| one(text, &path.key(class.as_str()), report));
@@ -39,7 +34,7 @@ fn one(text: &str, path: &Path, report: &mut Report<'_>) -> Duration {
         return Duration::ZERO;
     }
     match span("wait", text) {
-        Ok(span) if span.is_zero() || span > QueuePolicy::WAIT_MAX => {
+        Ok(span) if span.is_zero() || span > ResourcePolicy::WAIT_MAX => {
             let what = format!("a wait of {} is out of range", shown(text));
             report.value(path, what, "use 1ms to 1h, or `off` for a class that does not wait");
         }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use tidegate_overload::{FleetShare, SignalConfig, SignalSource};
+
 use crate::path::Path;
 use crate::policy::authorization::{Grant, Namespaces, Verb};
 use crate::policy::proxy::Route;
-use crate::policy::resources::{ResourcePolicy, ResourceShare, SignalPolicy, SignalSourcePolicy};
+use crate::policy::resources::ResourcePolicy;
 use crate::policy::{Policy, StoreChoice, StoreKind};
 use crate::printable::shown;
 use crate::problem::Report;
@@ -103,7 +105,7 @@ fn is_slip(name: &str, other: &str) -> bool {
 /// Warns about `share: auto` where nothing says how many members there are.
 fn undivided(resource: &ResourcePolicy, policy: &Policy, path: &Path, report: &mut Report<'_>) {
     let is_shared = matches!(policy.store, StoreChoice::Named(StoreKind::Redis(_)));
-    if resource.share == ResourceShare::Auto && !is_shared {
+    if resource.config.share != FleetShare::None && !is_shared {
         let what = "share \"auto\" divides nothing without a store that the members share, to know how many there are";
         report.warn(path, what, "use `store: { kind: redis }`, or remove `share`");
     }
@@ -111,7 +113,7 @@ fn undivided(resource: &ResourcePolicy, policy: &Policy, path: &Path, report: &m
 
 /// Warns about `shares` of a resource without a queue, whose order they change.
 fn unshared(resource: &ResourcePolicy, path: &Path, report: &mut Report<'_>) {
-    if !resource.shares.is_empty() && resource.queue.is_none() {
+    if !resource.shares.is_empty() && resource.config.queue.is_none() {
         let what = format!(
             "the shares of resource \"{}\" change nothing, because it has no queue",
             shown(&resource.name)
@@ -170,11 +172,11 @@ fn is_named_by_callers(policy: &Policy) -> bool {
 }
 
 /// Warns about a signal that measures the queue of a resource without a queue.
-fn unmeasured(signal: &SignalPolicy, policy: &Policy, path: &Path, report: &mut Report<'_>) {
+fn unmeasured(signal: &SignalConfig, policy: &Policy, path: &Path, report: &mut Report<'_>) {
     let is_about =
         |resource: &&ResourcePolicy| signal.resource.as_ref().is_none_or(|name| *name == resource.name);
     let mut resources = policy.resources.iter().filter(is_about);
-    if signal.source != SignalSourcePolicy::QueueDelay || resources.any(|one| one.queue.is_some()) {
+    if signal.source != SignalSource::QueueDelay || resources.any(|one| one.config.queue.is_some()) {
         return;
     }
     let name = shown(&signal.name);

@@ -3,6 +3,10 @@
 use core::time::Duration;
 
 use tidegate_core::Class;
+use tidegate_overload::{
+    AdaptiveLimitConfig, FleetShare, LimitAlgorithm, PushedValue, QueueConfig, ResourceConfig as PlaneConfig,
+    RoomUse, Share, SignalConfig, SignalSource,
+};
 
 use super::bounded_span::{MILLI, between};
 use super::claims::class_of;
@@ -11,10 +15,7 @@ use super::planes::check_names;
 use super::{namespace_shares, queue_wait};
 use crate::measure::{percent, size};
 use crate::path::Path;
-use crate::policy::resources::{
-    AdaptiveAlgorithm, AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, ResourceShare,
-    SignalPolicy, SignalSourcePolicy,
-};
+use crate::policy::resources::ResourcePolicy;
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
@@ -23,6 +24,21 @@ use crate::raw::resources::{
     AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueForm, ResourceConfig, ResourceShareForm,
     SignalForm, SignalSourceForm,
 };
+
+/// The most signals in one configuration.
+const SIGNALS_MAX: usize = 1000;
+
+/// The longest unit of a signal in bytes.
+const UNIT_BYTES_MAX: usize = 32;
+
+/// The largest target of a signal.
+const TARGET_MAX: f64 = 1e15;
+
+/// How long a pushed value counts unless told otherwise.
+const PUSH_TTL: Duration = Duration::from_secs(10);
+
+/// The longest span of any setting of a resource or signal.
+const SPAN_MAX: Duration = Duration::from_hours(1);
 
 pub(super) fn resources(
     raw: Option<&NameMap<ResourceConfig>>,
@@ -39,26 +55,13 @@ pub(super) fn resources(
     let resource = |(name, raw): (&String, &ResourceConfig)| {
         let at = path.key(name);
         check_name("resource", name, ResourcePolicy::NAME_BYTES_MAX, |what, fix| report.key(&at, what, fix));
-        let concurrency = match &raw.concurrency {
-            ConcurrencyEntry::Fixed(places) => ConcurrencyPolicy::Fixed(*places),
-            ConcurrencyEntry::Auto => ConcurrencyPolicy::Adaptive(AdaptivePolicy::default()),
-            ConcurrencyEntry::Adaptive(form) => {
-                ConcurrencyPolicy::Adaptive(adaptive(form, &at.key("concurrency"), report))
-            }
-        };
-        let reserve = raw.reserve.as_deref().map_or(ResourcePolicy::RESERVE_PERCENT, |text| {
-            let bounds = Part { name: "reserve", most: ResourcePolicy::RESERVE_PERCENT_MAX };
-            part(text, bounds, &at.key("reserve"), report)
-        });
         ResourcePolicy {
             name: name.clone(),
-            concurrency,
-            share: match raw.share.unwrap_or_default() {
-                ResourceShareForm::Full => ResourceShare::Full,
-                ResourceShareForm::Auto => ResourceShare::Auto,
-            },
-            reserve_percent: reserve,
-            queue: raw.queue.as_ref().map(|raw| queue(raw, &at.key("queue"), report)),
+            config: config(raw, &at, report),
+            waits: raw.queue.as_ref().and_then(|queue| {
+                let wait = queue.wait.as_ref()?;
+                Some(queue_wait::wait(wait, &at.key("queue").key("wait"), report))
+            }),
             shares: namespace_shares::shares(raw.shares.as_ref(), namespaces, &at.key("shares"), report),
             status: raw.status,
             show_load: raw.show_load.unwrap_or(false),
@@ -67,14 +70,45 @@ pub(super) fn resources(
     raw.into_iter().flatten().map(resource).collect()
 }
 
-fn adaptive(raw: &AdaptiveForm, path: &Path, report: &mut Report<'_>) -> AdaptivePolicy {
-    let max = raw.max.unwrap_or(AdaptivePolicy::MAX.max(raw.min.unwrap_or(0)));
-    let min = raw.min.unwrap_or(AdaptivePolicy::MIN.min(max));
+/// The resource as the overload plane takes it.
+fn config(raw: &ResourceConfig, path: &Path, report: &mut Report<'_>) -> PlaneConfig {
+    let mut config = match &raw.concurrency {
+        ConcurrencyEntry::Fixed(places) => PlaneConfig::new(*places),
+        ConcurrencyEntry::Auto => PlaneConfig::adaptive(AdaptiveLimitConfig::default()),
+        ConcurrencyEntry::Adaptive(form) => {
+            PlaneConfig::adaptive(adaptive(form, &path.key("concurrency"), report))
+        }
+    };
+    if let Some(text) = &raw.reserve {
+        let bounds = Part { name: "reserve", most: Share::percent(PlaneConfig::RESERVE_MAX) };
+        config.reserve = part(text, bounds, &path.key("reserve"), report).as_percent();
+    }
+    config.share = match (raw.share.unwrap_or_default(), config.adaptive) {
+        (ResourceShareForm::Full, _) => FleetShare::None,
+        // Each member finds its own part.
+        (ResourceShareForm::Auto, Some(_)) => FleetShare::Queue,
+        (ResourceShareForm::Auto, None) => FleetShare::PlacesAndQueue,
+    };
+    match &raw.queue {
+        Some(raw) => queue(raw, config, &path.key("queue"), report),
+        None => config,
+    }
+}
+
+fn adaptive(raw: &AdaptiveForm, path: &Path, report: &mut Report<'_>) -> AdaptiveLimitConfig {
+    let default = AdaptiveLimitConfig::default();
+    // The schema bounds each of them; see [`AdaptiveLimitConfig::LIMIT_MAX`].
+    let places = |text: Option<u64>| {
+        text.map(|places| u32::try_from(places).unwrap_or(AdaptiveLimitConfig::LIMIT_MAX))
+    };
+    let (written_min, written_max) = (places(raw.min), places(raw.max));
+    let max = written_max.unwrap_or(default.max.max(written_min.unwrap_or(0)));
+    let min = written_min.unwrap_or(default.min.min(max));
     if min > max {
         let what = format!("min {min} is above max {max}");
         report.value(&path.key("min"), what, format!("use at most {max}, or raise `max`"));
     }
-    let initial = raw.initial.unwrap_or(AdaptivePolicy::INITIAL.max(min).min(max));
+    let initial = places(raw.initial).unwrap_or(default.initial.max(min).min(max));
     if min <= max && !(min..=max).contains(&initial) {
         let what = format!("initial {initial} is outside of min {min} and max {max}");
         report.value(&path.key("initial"), what, format!("use a number from {min} to {max}"));
@@ -82,56 +116,58 @@ fn adaptive(raw: &AdaptiveForm, path: &Path, report: &mut Report<'_>) -> Adaptiv
     let ceiling = raw
         .ceiling
         .as_ref()
-        .map(|text| between(("ceiling", Some(text)), MILLI, (MILLI, QueuePolicy::WAIT_MAX), path, report));
+        .map(|text| between(("ceiling", Some(text)), MILLI, (MILLI, SPAN_MAX), path, report));
     let algorithm = match raw.algorithm.unwrap_or_default() {
-        AdaptiveAlgorithmForm::Vegas => AdaptiveAlgorithm::Vegas,
-        AdaptiveAlgorithmForm::Aimd => AdaptiveAlgorithm::Aimd,
-        AdaptiveAlgorithmForm::Gradient => AdaptiveAlgorithm::Gradient,
+        AdaptiveAlgorithmForm::Vegas => LimitAlgorithm::Vegas,
+        AdaptiveAlgorithmForm::Aimd => LimitAlgorithm::Aimd,
+        AdaptiveAlgorithmForm::Gradient => LimitAlgorithm::Gradient,
     };
-    AdaptivePolicy { algorithm, min, max, initial, ceiling }
+    AdaptiveLimitConfig { algorithm, min, max, initial, ceiling, ..default }
 }
 
-fn queue(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> QueuePolicy {
-    let bytes = raw.bytes.as_deref().map(|text| {
-        size("bytes", text, QueuePolicy::BYTES_MIN, QueuePolicy::BYTES_MAX).unwrap_or_else(|(what, fix)| {
+/// `config` with a queue.
+fn queue(raw: &QueueForm, config: PlaneConfig, path: &Path, report: &mut Report<'_>) -> PlaneConfig {
+    let requests = raw.requests.map_or(ResourcePolicy::REQUESTS_DEFAULT, |requests| requests as usize);
+    let bytes = raw.bytes.as_deref().map_or(ResourcePolicy::BYTES_DEFAULT, |text| {
+        let bytes = size("bytes", text, ResourcePolicy::BYTES_MIN, ResourcePolicy::BYTES_MAX);
+        bytes.unwrap_or_else(|(what, fix)| {
             report.value(&path.key("bytes"), what, fix);
             0
-        })
+        }) as usize
     });
-    let wait = queue_wait::wait(raw.wait.as_ref(), &path.key("wait"), report);
-    let priority = raw.priority_share.as_deref().map_or(QueuePolicy::PRIORITY_SHARE_PERCENT, |text| {
-        let bounds = Part { name: "priority_share", most: 100 };
-        part(text, bounds, &path.key("priority_share"), report)
-    });
-    QueuePolicy {
-        requests: raw.requests.map_or(QueuePolicy::REQUESTS_DEFAULT, |requests| requests as usize),
-        bytes: bytes.map_or(QueuePolicy::BYTES_DEFAULT, |bytes| bytes as usize),
-        wait,
-        bounds_waits: raw.wait.is_some(),
-        weights: weights(raw, path, report),
-        delay_targets: delay_targets(raw, path, report),
-        min_share_percent: min_shares(raw, path, report),
-        priority_share_percent: priority,
-        lifo: lifo(raw, path, report),
+    let mut queue = QueueConfig::default();
+    queue.weights = weights(raw, queue.weights, path, report);
+    queue.delay_targets = delay_targets(raw, queue.delay_targets, path, report);
+    queue.min_shares = min_shares(raw, path, report);
+    if let Some(text) = &raw.priority_share {
+        let bounds = Part { name: "priority_share", most: Share::percent(100) };
+        queue.reserve_share = part(text, bounds, &path.key("priority_share"), report);
     }
+    queue.lifo = lifo(raw, path, report);
+    config.waiting_max(RoomUse::new(requests, bytes)).queue(queue)
 }
 
-fn weights(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [u64; Class::ALL.len()] {
-    let mut weights = QueuePolicy::WEIGHTS;
+fn weights(
+    raw: &QueueForm,
+    mut weights: [u32; Class::ALL.len()],
+    path: &Path,
+    report: &mut Report<'_>,
+) -> [u32; Class::ALL.len()] {
     let Some(raw) = &raw.weights else { return weights };
-    for (class, weight) in Class::ALL.into_iter().zip(raw.by_class()) {
-        let Some(weight) = weight else { continue };
-        if (1..=QueuePolicy::WEIGHT_MAX).contains(&weight) {
+    for (class, written) in Class::ALL.into_iter().zip(raw.by_class()) {
+        let Some(written) = written else { continue };
+        let weight = u32::try_from(written).unwrap_or(u32::MAX);
+        if (1..=QueueConfig::WEIGHT_MAX).contains(&weight) {
             weights[class as usize] = weight;
             continue;
         }
-        let what = format!("weight {weight} of class {class} is out of range");
-        let fix = match weight {
+        let what = format!("weight {written} of class {class} is out of range");
+        let fix = match written {
             0 => format!(
                 "use 1 to {}, or `min_share: {{ {class}: 0 }}` for a class that is served only when no other waits",
-                QueuePolicy::WEIGHT_MAX
+                QueueConfig::WEIGHT_MAX
             ),
-            _ => format!("use 1 to {}", QueuePolicy::WEIGHT_MAX),
+            _ => format!("use 1 to {}", QueueConfig::WEIGHT_MAX),
         };
         report.value(&path.key("weights").key(class.as_str()), what, fix);
     }
@@ -140,29 +176,29 @@ fn weights(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [u64; Class
 
 fn delay_targets(
     raw: &QueueForm,
+    mut targets: [Option<Duration>; Class::ALL.len()],
     path: &Path,
     report: &mut Report<'_>,
 ) -> [Option<Duration>; Class::ALL.len()] {
-    let mut targets = QueuePolicy::DELAY_TARGETS;
     let Some(raw) = &raw.delay_target else { return targets };
     for (class, text) in Class::ALL.into_iter().zip(raw.by_class()) {
         let Some(text) = text else { continue };
         targets[class as usize] = (text != "off").then(|| {
-            let bounds = (MILLI, QueuePolicy::WAIT_MAX);
+            let bounds = (MILLI, SPAN_MAX);
             between((class.as_str(), Some(text)), MILLI, bounds, &path.key("delay_target"), report)
         });
     }
     targets
 }
 
-fn min_shares(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [Option<u8>; Class::ALL.len()] {
+fn min_shares(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [Option<Share>; Class::ALL.len()] {
     let mut shares = [None; Class::ALL.len()];
     let Some(raw) = &raw.min_share else { return shares };
     let by_class = [&raw.sheddable, &raw.sheddable_plus, &raw.critical];
     for (class, text) in Class::ALL.into_iter().zip(by_class) {
         let Some(text) = text else { continue };
         let at = path.key("min_share").key(class.as_str());
-        let bounds = Part { name: "min_share", most: QueuePolicy::MIN_SHARE_PERCENT_MAX };
+        let bounds = Part { name: "min_share", most: QueueConfig::MIN_SHARE_MAX };
         shares[class as usize] = Some(part(text, bounds, &at, report));
     }
     shares
@@ -185,11 +221,11 @@ pub(super) fn signals(
     resources: &[ResourcePolicy],
     path: &Path,
     report: &mut Report<'_>,
-) -> Vec<SignalPolicy> {
+) -> Vec<SignalConfig> {
     let raw = raw.unwrap_or_default();
-    if raw.len() > SignalPolicy::COUNT_MAX {
+    if raw.len() > SIGNALS_MAX {
         let what = format!("{} signals", raw.len());
-        report.value(path, what, format!("use at most {}", SignalPolicy::COUNT_MAX));
+        report.value(path, what, format!("use at most {SIGNALS_MAX}"));
         return Vec::new();
     }
     check_names("signal", raw.iter().map(|signal| signal.name.as_str()), path, report);
@@ -202,7 +238,7 @@ fn signal(
     resources: &[ResourcePolicy],
     path: &Path,
     report: &mut Report<'_>,
-) -> SignalPolicy {
+) -> SignalConfig {
     if let Some(name) = &raw.resource
         && !resources.iter().any(|resource| resource.name == *name)
     {
@@ -210,24 +246,26 @@ fn signal(
         report.value(&path.key("resource"), what, "add it under `resources:`, or remove `resource`");
     }
     let unit = raw.unit.clone().unwrap_or_default();
-    if unit.len() > SignalPolicy::UNIT_BYTES_MAX {
+    if unit.len() > UNIT_BYTES_MAX {
         let what = format!("a unit of {} bytes", unit.len());
-        report.value(&path.key("unit"), what, format!("use at most {}", SignalPolicy::UNIT_BYTES_MAX));
+        report.value(&path.key("unit"), what, format!("use at most {UNIT_BYTES_MAX}"));
     }
-    let bounds = (Duration::ZERO, SignalPolicy::SPAN_MAX);
+    let bounds = (Duration::ZERO, SPAN_MAX);
     let smoothing =
-        between(("smoothing", raw.smoothing.as_ref()), SignalPolicy::SMOOTHING, bounds, path, report);
-    SignalPolicy {
-        name: raw.name.clone(),
-        source: source(raw, path, report),
-        target: target(raw, path, report),
+        between(("smoothing", raw.smoothing.as_ref()), SignalConfig::SMOOTHING, bounds, path, report);
+    let (source, ttl) = source(raw, path, report);
+    SignalConfig {
+        target: target(raw, source, path, report),
         unit,
+        ttl,
         smoothing,
         resource: raw.resource.clone(),
+        ..SignalConfig::new(&raw.name, source)
     }
 }
 
-fn source(raw: &SignalForm, path: &Path, report: &mut Report<'_>) -> SignalSourcePolicy {
+/// The source, and how long a value of it counts.
+fn source(raw: &SignalForm, path: &Path, report: &mut Report<'_>) -> (SignalSource, Option<Duration>) {
     let needless = [
         (raw.ttl.is_some() && raw.source != SignalSourceForm::Push, "ttl", "push"),
         (
@@ -241,40 +279,34 @@ fn source(raw: &SignalForm, path: &Path, report: &mut Report<'_>) -> SignalSourc
         report.value(&path.key(key), what, "remove it");
     }
     match raw.source {
-        SignalSourceForm::InFlight => SignalSourcePolicy::InFlight,
-        SignalSourceForm::QueueDelay => SignalSourcePolicy::QueueDelay,
+        SignalSourceForm::InFlight => (SignalSource::InFlight, None),
+        SignalSourceForm::QueueDelay => (SignalSource::QueueDelay, None),
         SignalSourceForm::SlowAnswers => {
             if raw.slower_than.is_none() {
                 let fix = "add `slower_than: 200ms`, the latency above which an answer is slow";
                 report.value(path, "`source: slow_answers` needs `slower_than`", fix);
             }
-            let bounds = (MILLI, SignalPolicy::SPAN_MAX);
+            let bounds = (MILLI, SPAN_MAX);
             let slower_than = between(("slower_than", raw.slower_than.as_ref()), MILLI, bounds, path, report);
-            SignalSourcePolicy::SlowAnswers { slower_than }
+            (SignalSource::SlowAnswers { slower_than }, None)
         }
         SignalSourceForm::Push => {
-            let bounds = (SignalPolicy::TTL_MIN, SignalPolicy::SPAN_MAX);
-            let ttl = between(("ttl", raw.ttl.as_ref()), SignalPolicy::TTL, bounds, path, report);
-            SignalSourcePolicy::Push { ttl }
+            let bounds = (PushedValue::TTL_MIN, PushedValue::TTL_MAX);
+            let ttl = between(("ttl", raw.ttl.as_ref()), PUSH_TTL, bounds, path, report);
+            (SignalSource::Pushed, Some(ttl))
         }
     }
 }
 
-fn target(raw: &SignalForm, path: &Path, report: &mut Report<'_>) -> f64 {
+fn target(raw: &SignalForm, source: SignalSource, path: &Path, report: &mut Report<'_>) -> f64 {
     let Some(text) = &raw.target else {
-        return match raw.source {
-            SignalSourceForm::InFlight => 1.0,
-            SignalSourceForm::QueueDelay => 20.0,
-            SignalSourceForm::SlowAnswers => 0.1,
-            SignalSourceForm::Push => {
-                let fix = "add `target: 100`, the value at which the pressure is 1";
-                report.value(path, "`source: push` needs a `target`", fix);
-                1.0
-            }
-        };
+        return source.default_target().unwrap_or_else(|| {
+            let fix = "add `target: 100`, the value at which the pressure is 1";
+            report.value(path, "`source: push` needs a `target`", fix);
+            1.0
+        });
     };
-    let target =
-        text.parse().ok().filter(|target: &f64| *target > 0.0 && *target <= SignalPolicy::TARGET_MAX);
+    let target = text.parse().ok().filter(|target: &f64| *target > 0.0 && *target <= TARGET_MAX);
     target.unwrap_or_else(|| {
         let what = format!("target \"{}\" is not a number above 0", shown(text));
         report.value(&path.key("target"), what, "write a decimal, for example 0.9 or 1000");
@@ -282,18 +314,18 @@ fn target(raw: &SignalForm, path: &Path, report: &mut Report<'_>) -> f64 {
     })
 }
 
-/// The largest part of a whole in hundredths, with its name in messages.
+/// The largest part of a whole, with its name in messages.
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
-    most: u8,
+    most: Share,
 }
 
-fn part(text: &str, bounds: Part, path: &Path, report: &mut Report<'_>) -> u8 {
-    percent(text).filter(|percent| *percent <= bounds.most).unwrap_or_else(|| {
-        let most = f64::from(bounds.most) / 100.0;
-        let what = format!("{} \"{}\" is not a part from 0 to {most}", bounds.name, shown(text));
+fn part(text: &str, bounds: Part, path: &Path, report: &mut Report<'_>) -> Share {
+    let written = percent(text).map(Share::percent).filter(|part| *part <= bounds.most);
+    written.unwrap_or_else(|| {
+        let what = format!("{} \"{}\" is not a part from 0 to {}", bounds.name, shown(text), bounds.most);
         report.value(path, what, "write a decimal with at most two places, for example 0.05");
-        0
+        Share::NONE
     })
 }

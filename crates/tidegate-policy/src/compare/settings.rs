@@ -9,6 +9,9 @@ use tidegate_capacity::{AccountConfig, NodeConfig, TableConfig, Units};
 use tidegate_core::limit::{Condition, PlanAssignment, Plans};
 use tidegate_core::rate::format_span;
 use tidegate_core::{Class, Cost, WhenFull};
+use tidegate_overload::{
+    AdaptiveLimitConfig, FleetShare, QueueConfig, ResourceConfig, SignalConfig, SignalSource,
+};
 
 use super::leaves::{SettingLeaves, differences, none};
 use crate::measure::format_size;
@@ -16,9 +19,7 @@ use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::claims::{AccessSources, ClassSource, RequestClaims};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::policy::proxy::{Proxy, Route, RouteCost, Upstream};
-use crate::policy::resources::{
-    AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, SignalPolicy, SignalSourcePolicy,
-};
+use crate::policy::resources::ResourcePolicy;
 use crate::policy::{
     Durability, Format, Listener, NamespacePolicy, Policy, Redis, Sample, StoreChoice, StoreKind, Tls,
 };
@@ -185,14 +186,17 @@ fn access_leaves(leaves: &mut SettingLeaves, access: &AccessSources) {
 }
 
 fn resource_leaves(leaves: &mut SettingLeaves, resource: &ResourcePolicy) {
-    let ResourcePolicy { name, concurrency, share, reserve_percent, queue, shares, status, show_load } =
-        resource;
+    let ResourcePolicy { name, config, waits, shares, status, show_load } = resource;
     leaves.under(name, |leaves| {
-        leaves.add("concurrency", concurrency_in_words(*concurrency));
-        leaves.add("share", word_of(*share));
-        leaves.add("reserve", format_args!("{reserve_percent} %"));
-        if let Some(queue) = queue {
-            leaves.under("queue", |leaves| queue_leaves(leaves, queue));
+        leaves.add("concurrency", concurrency_in_words(config));
+        leaves.add("share", if config.share == FleetShare::None { "full" } else { "auto" });
+        leaves.add("reserve", format_args!("{} %", config.reserve));
+        if let Some((queue, waiting)) = config.queue.zip(config.waiting_max) {
+            leaves.under("queue", |leaves| {
+                leaves.add("requests", waiting.requests);
+                leaves.add("bytes", size(waiting.bytes));
+                queue_leaves(leaves, &queue, waits.as_ref());
+            });
         }
         leaves.under("shares", |leaves| {
             for (namespace, share) in shares {
@@ -204,28 +208,20 @@ fn resource_leaves(leaves: &mut SettingLeaves, resource: &ResourcePolicy) {
     });
 }
 
-fn queue_leaves(leaves: &mut SettingLeaves, queue: &QueuePolicy) {
-    let QueuePolicy {
-        bounds_waits,
-        requests,
-        bytes,
-        wait,
-        weights,
-        delay_targets,
-        min_share_percent,
-        priority_share_percent,
-        lifo,
-    } = queue;
-    leaves.add("requests", requests);
-    leaves.add("bytes", size(*bytes));
-    leaves.add("priority_share", format_args!("{priority_share_percent} %"));
+fn queue_leaves(
+    leaves: &mut SettingLeaves,
+    queue: &QueueConfig,
+    waits: Option<&[Duration; Class::ALL.len()]>,
+) {
+    let QueueConfig { weights, delay_targets, lifo, min_shares, reserve_share, .. } = queue;
+    leaves.add("priority_share", format_args!("{} %", reserve_share.as_percent()));
     for class in Class::ALL {
         let at = class as usize;
-        let wait = if *bounds_waits { span_or_off(Some(wait[at])) } else { "as its route says".to_owned() };
+        let wait = waits.map_or_else(|| "as its route says".to_owned(), |waits| span_or_off(Some(waits[at])));
         leaves.add(&format!("wait.{class}"), wait);
         leaves.add(&format!("weights.{class}"), weights[at]);
         leaves.add(&format!("delay_target.{class}"), span_or_off(delay_targets[at]));
-        let min_share = min_share_percent[at].map(|percent| format!("{percent} %"));
+        let min_share = min_shares[at].map(|share| format!("{} %", share.as_percent()));
         leaves.add_some(&format!("min_share.{class}"), min_share);
     }
     let lifo = Class::ALL.into_iter().filter(|class| lifo[*class as usize]).map(Class::as_str);
@@ -233,26 +229,21 @@ fn queue_leaves(leaves: &mut SettingLeaves, queue: &QueuePolicy) {
     leaves.add_some("lifo", Some(lifo.join(", ")).filter(|classes| !classes.is_empty()));
 }
 
-fn concurrency_in_words(concurrency: ConcurrencyPolicy) -> String {
-    match concurrency {
-        ConcurrencyPolicy::Fixed(places) => places.to_string(),
-        ConcurrencyPolicy::Adaptive(adaptive) => {
-            let AdaptivePolicy { algorithm, min, max, initial, ceiling } = adaptive;
-            let ceiling = ceiling.map_or_else(String::new, |ceiling| format!(", ceiling {}", span(ceiling)));
-            format!("{} from {min} to {max}, at first {initial}{ceiling}", algorithm.as_str())
-        }
-    }
+fn concurrency_in_words(config: &ResourceConfig) -> String {
+    let Some(adaptive) = config.adaptive else { return config.in_flight_max.to_string() };
+    let AdaptiveLimitConfig { algorithm, min, max, initial, ceiling, .. } = adaptive;
+    let ceiling = ceiling.map_or_else(String::new, |ceiling| format!(", ceiling {}", span(ceiling)));
+    format!("{} from {min} to {max}, at first {initial}{ceiling}", word_of(algorithm))
 }
 
-fn signal_in_words(signal: &SignalPolicy) -> String {
-    let SignalPolicy { source, target, unit, smoothing, resource, .. } = signal;
-    let source = match source {
-        SignalSourcePolicy::InFlight => "in_flight".to_owned(),
-        SignalSourcePolicy::QueueDelay => "queue_delay".to_owned(),
-        SignalSourcePolicy::SlowAnswers { slower_than } => {
-            format!("slow_answers above {}", span(*slower_than))
+fn signal_in_words(signal: &SignalConfig) -> String {
+    let SignalConfig { source, target, unit, smoothing, resource, ttl, .. } = signal;
+    let source = match (source, ttl) {
+        (SignalSource::SlowAnswers { slower_than }, _) => {
+            format!("{} above {}", source.as_str(), span(*slower_than))
         }
-        SignalSourcePolicy::Push { ttl } => format!("push for {}", span(*ttl)),
+        (_, Some(ttl)) => format!("{} for {}", source.as_str(), span(*ttl)),
+        (_, None) => source.as_str().to_owned(),
     };
     let resource = resource.as_ref().map_or_else(String::new, |name| format!(" of {name}"));
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };

@@ -6,10 +6,12 @@ use tidegate_capacity::{
     Ceilings, PartitionBy, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum,
 };
 use tidegate_core::Class;
-use tidegate_policy::compare;
-use tidegate_policy::policy::resources::{
-    AdaptiveAlgorithm, AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourceShare, SignalSourcePolicy,
+use tidegate_overload::{
+    AdaptiveLimitConfig, FleetShare, LimitAlgorithm, QueueConfig, ResourceConfig, RoomUse, Share,
+    SignalSource,
 };
+use tidegate_policy::compare;
+use tidegate_policy::policy::resources::ResourcePolicy;
 
 use crate::{assert_files, problems, settings, warnings};
 
@@ -58,11 +60,10 @@ fn tables_belong_to_namespaces_and_resources_have_names() {
     assert_eq!(nodes, [("n1", 8000, 10), ("n2", 2000, 10)]);
     let [app, plain] = &policy.resources[..] else { panic!("{:?}", policy.resources) };
     assert_eq!(
-        (app.name.as_str(), app.concurrency, app.status),
-        ("app", ConcurrencyPolicy::Fixed(100), Some(529))
+        (app.name.as_str(), app.config.in_flight_max, app.config.adaptive, app.status),
+        ("app", 100, None, Some(529))
     );
-    let queue = app.queue.as_ref().unwrap();
-    assert_eq!((queue.requests, queue.bytes), (500, 1 << 20));
+    assert_eq!(app.config.waiting_max, Some(RoomUse::new(500, 1 << 20)));
     let waits = Class::ALL.map(|class| app.wait(class).as_millis());
     assert_eq!(waits, [500, 500, 2000, 2000], "from the least important class");
     assert_eq!((plain.wait(Class::CriticalPlus), plain.status), (Duration::ZERO, None));
@@ -427,26 +428,29 @@ resources:
 ",
     );
     let [app, bounded, high, plain] = &policy.resources[..] else { panic!("{:?}", policy.resources) };
-    assert_eq!(app.concurrency, ConcurrencyPolicy::Adaptive(AdaptivePolicy::default()));
-    assert_eq!((app.share, app.reserve_percent, app.show_load), (ResourceShare::Auto, 10, true));
-    let queue = app.queue.as_ref().unwrap();
+    assert_eq!(app.config.adaptive, Some(AdaptiveLimitConfig::default()));
+    let facts =
+        |resource: &ResourcePolicy| (resource.config.share, resource.config.reserve, resource.show_load);
+    assert_eq!(facts(app), (FleetShare::Queue, 10, true));
+    let queue = app.config.queue.unwrap();
     assert_eq!(queue.weights, [2, 4, 4, 16]);
     let ms = Duration::from_millis;
     assert_eq!(queue.delay_targets, [Some(ms(50)), Some(ms(20)), None, Some(ms(5))]);
-    assert_eq!(queue.min_share_percent, [Some(0), Some(5), None, None]);
-    assert_eq!((queue.priority_share_percent, queue.lifo), (100, [false, false, true, true]));
-    let adaptive = |concurrency| match concurrency {
-        ConcurrencyPolicy::Adaptive(adaptive) => adaptive,
-        other => panic!("{other:?}"),
+    let percent = Share::percent;
+    assert_eq!(queue.min_shares, [Some(percent(0)), Some(percent(5)), None, None]);
+    assert_eq!((queue.reserve_share, queue.lifo), (percent(100), [false, false, true, true]));
+    let numbers = |resource: &ResourcePolicy| {
+        let one = resource.config.adaptive.unwrap();
+        assert_eq!(resource.config.in_flight_max, u64::from(one.max));
+        (one.algorithm, one.min, one.initial, one.max, one.ceiling)
     };
-    let numbers = |one: AdaptivePolicy| (one.algorithm, one.min, one.initial, one.max, one.ceiling);
-    let bounded = numbers(adaptive(bounded.concurrency));
-    assert_eq!(bounded, (AdaptiveAlgorithm::Aimd, 4, 10, 10, Some(ms(200))));
-    let high = numbers(adaptive(high.concurrency));
-    assert_eq!(high, (AdaptiveAlgorithm::Gradient, 2000, 2000, 2000, None));
-    let queue = plain.queue.as_ref().unwrap();
-    assert_eq!((queue.weights, queue.delay_targets), (QueuePolicy::WEIGHTS, QueuePolicy::DELAY_TARGETS));
-    assert_eq!((plain.share, plain.reserve_percent, plain.show_load), (ResourceShare::Full, 5, false));
+    assert_eq!(numbers(bounded), (LimitAlgorithm::Aimd, 4, 10, 10, Some(ms(200))));
+    assert_eq!(numbers(high), (LimitAlgorithm::Gradient, 2000, 2000, 2000, None));
+    assert_eq!(plain.config.queue, Some(QueueConfig::default()));
+    assert_eq!(facts(plain), (FleetShare::None, 5, false));
+    assert_eq!(plain.config.queue(QueueConfig::default()), plain.config);
+    let divided = settings("resources: { app: { concurrency: 8, share: auto } }");
+    assert_eq!(divided.resources[0].config, ResourceConfig::new(8).share(FleetShare::PlacesAndQueue));
 }
 
 #[test]
@@ -461,16 +465,16 @@ signals:
   - { name: delay, source: queue_delay }
 ",
     );
-    let sources: Vec<_> = policy.signals.iter().map(|signal| (signal.source, signal.target)).collect();
-    let push = SignalSourcePolicy::Push { ttl: Duration::from_secs(10) };
-    let slow = SignalSourcePolicy::SlowAnswers { slower_than: Duration::from_millis(200) };
+    let signals = policy.signals.iter();
+    let sources: Vec<_> = signals.map(|signal| (signal.source, signal.ttl, signal.target)).collect();
+    let slow = SignalSource::SlowAnswers { slower_than: Duration::from_millis(200) };
     assert_eq!(
         sources,
         [
-            (push, 1000.0),
-            (slow, 0.1),
-            (SignalSourcePolicy::InFlight, 0.8),
-            (SignalSourcePolicy::QueueDelay, 20.0)
+            (SignalSource::Pushed, Some(Duration::from_secs(10)), 1000.0),
+            (slow, None, 0.1),
+            (SignalSource::InFlight, None, 0.8),
+            (SignalSource::QueueDelay, None, 20.0)
         ]
     );
     let lag = &policy.signals[0];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::Class;
-use tidegate_policy::policy::resources::{ConcurrencyPolicy, ResourcePolicy};
+use tidegate_policy::policy::resources::ResourcePolicy;
 use tidegate_policy::{Policy, parse};
 use tidegate_sim::overload::{
     ClientSpec, OverloadDesign, OverloadScenario, ServiceSpec, ServiceTime, simulate,
@@ -26,9 +26,9 @@ fn resource(text: &str) -> ResourcePolicy {
 /// The part of the requests of each class that is served in time at 1.5 times the capacity, with
 /// the waits of a policy. Each class asks for a quarter and has so many tenants.
 fn served(resource: &ResourcePolicy, tenants: u32) -> BTreeMap<Class, f64> {
-    let ConcurrencyPolicy::Fixed(places) = resource.concurrency else { panic!("{resource:?}") };
+    assert_eq!(resource.config.adaptive, None);
     let mut service = ServiceSpec::reference(&resource.name);
-    service.workers = places as u32;
+    service.workers = resource.config.in_flight_max as u32;
     service.service_time = ServiceTime::Exponential { mean_ms: 40.0 };
     let rate = 0.25 * 1.5 * service.capacity();
     let clients = Class::ALL.map(|class| {
