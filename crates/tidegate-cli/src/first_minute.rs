@@ -6,7 +6,7 @@ use std::path::{self, Path};
 use tidegate_core::limit::KeyPart;
 use tidegate_policy::Policy;
 use tidegate_policy::policy::StoreKind;
-use tidegate_server::{Address, Handle};
+use tidegate_server::{Address, Handle, ListenerRole};
 
 use crate::arguments::Serve;
 
@@ -17,7 +17,7 @@ pub(crate) fn lines(policy: &Policy, handle: &Handle, store: &StoreKind, argumen
     let version = env!("CARGO_PKG_VERSION");
     let what = if is_example { ", with the built-in example" } else { "" };
     let _ = writeln!(text, "tidegate {version} is serving{what}");
-    for address in handle.http() {
+    for address in handle.addresses(ListenerRole::Http) {
         let _ = writeln!(text, "  callers    {}", url(address));
     }
     match handle.admin() {
@@ -56,7 +56,7 @@ pub(crate) fn lines(policy: &Policy, handle: &Handle, store: &StoreKind, argumen
         return text;
     }
     let Some(check) = example_check(policy) else { return text };
-    let Some(callers) = handle.http().first() else { return text };
+    let Some(callers) = handle.http() else { return text };
     let curl = curl(callers);
     let _ = writeln!(text, "\nTry it:\n");
     if is_example {

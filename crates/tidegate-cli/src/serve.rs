@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use tidegate_core::error_chain;
 use tidegate_policy::policy::{Format, NamespacePolicy, Policy, StoreKind};
 use tidegate_server::ProxyConfig;
-use tidegate_server::{Address, Handle, ServerConfig, from_policy};
+use tidegate_server::{Address, Handle, ListenerRole, ServerConfig, from_policy};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::{LogFormat, Serve};
@@ -95,7 +95,7 @@ async fn start(arguments: &Serve, policy: &Policy, text: &[u8]) -> Result<(Handl
                 "--listen {address} is reachable from other machines; say so with `insecure: true` in a configuration"
             ));
         }
-        config.http = vec![address.clone()];
+        config.listen(ListenerRole::Http, address.clone());
     }
     if let Some(url) = &arguments.upstream {
         stand_before(url, policy, &mut config, &arguments.proxy)?;
@@ -113,7 +113,7 @@ fn stand_before(
     config: &mut ServerConfig,
     proxy: &Address,
 ) -> Result<(), String> {
-    if config.proxy.is_some() {
+    if config.has_listener(ListenerRole::Proxy) {
         return Err("--upstream does not go with a configuration that has a proxy of its own; \
                     name the service under proxy.upstreams"
             .to_owned());
@@ -135,7 +135,7 @@ fn stand_before(
     }
     config.proxying = ProxyConfig::to_upstream(url, &namespace.name).map_err(|error| error_chain(&error))?;
     config.keeps_proxying = true;
-    config.proxy = Some(proxy.clone());
+    config.listen(ListenerRole::Proxy, proxy.clone());
     Ok(())
 }
 

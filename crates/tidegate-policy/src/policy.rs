@@ -4,6 +4,7 @@ mod address;
 pub mod authorization;
 pub mod claims;
 pub mod envoy;
+mod listener;
 pub mod planes;
 pub mod proxy;
 pub mod resources;
@@ -16,6 +17,7 @@ pub use self::address::{Address, NotAnAddress};
 use self::authorization::Grant;
 use self::claims::RequestClaims;
 use self::envoy::EnvoyRatelimit;
+pub use self::listener::{ListenerPolicy, ListenerRole, Tls};
 use self::proxy::Proxy;
 use self::resources::ResourcePolicy;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
@@ -38,8 +40,10 @@ const COHORT_SEED: u64 = 0x7469_6465_6761_7465;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Policy {
-    /// Where the daemon listens.
-    pub listen: Listen,
+    /// The listeners, in the order of their roles, of which each has at most one. The API is always
+    /// among them; its default is `127.0.0.1:8080`. Without [`ListenerRole::Admin`] the listener of
+    /// the API serves operators if it [is local](Address::is_local), and nobody does otherwise.
+    pub listen: Vec<ListenerPolicy>,
     /// Where the counters of exact limits are kept.
     pub store: StoreChoice,
     /// The memory for counters.
@@ -87,6 +91,11 @@ impl Policy {
         self.namespaces.iter().find(|namespace| namespace.name == name)
     }
 
+    /// The listener with this role.
+    pub fn listener(&self, role: ListenerRole) -> Option<&ListenerPolicy> {
+        self.listen.iter().find(|listener| listener.role == role)
+    }
+
     /// The nodes, accounts and tables as a capacity plane takes them. Without nodes in the policy
     /// all tables lie on one that can do [`TableConfig::UNITS_PER_SECOND_MAX`] units a second.
     pub fn capacity(&self) -> CapacityBuilder {
@@ -121,50 +130,6 @@ impl Policy {
     pub fn quotas(&self) -> impl Iterator<Item = (&str, &Limit)> {
         self.stored_limits().filter(|(_, limit)| limit.algorithm.is_quota())
     }
-}
-
-/// Where the daemon listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Listen {
-    /// The API; default `127.0.0.1:8080`.
-    pub http: Listener,
-    /// Health, metrics and changes. `None`: on the http listener if
-    /// that [is local](Address::is_local), otherwise nowhere.
-    pub admin: Option<Listener>,
-    /// The reverse proxy; `None` runs no proxy.
-    pub proxy: Option<Listener>,
-    /// Where Redis clients connect; `None`: nowhere.
-    pub resp: Option<Listener>,
-    /// gRPC: Envoy's rate limit service, health, reflection. `None`: nowhere.
-    pub grpc: Option<Listener>,
-}
-
-/// One listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Listener {
-    /// Where.
-    pub address: Address,
-    /// Whether it was said to listen beyond loopback without authorization; always true for an
-    /// address beyond loopback.
-    pub insecure: bool,
-    /// Whether connections begin with the PROXY protocol; only ever on the listener of the reverse
-    /// proxy.
-    pub proxy_protocol: bool,
-    /// Its TLS; default none.
-    pub tls: Option<Tls>,
-}
-
-/// The files of a listener's TLS, each a path of 1 to [`PATH_BYTES_MAX`] bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
-    /// The certificate, followed by those that lead to a root.
-    pub cert: String,
-    /// Its private key.
-    pub key: String,
-    /// Certificates that clients must come from; `None` asks clients for none.
-    pub client_ca: Option<String>,
 }
 
 /// The longest path of a file or a directory in bytes.

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use tidegate_net::Peer;
 use tidegate_net::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
 use tidegate_net::tls::Tls;
+use tidegate_policy::policy::ListenerRole;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -15,7 +16,7 @@ use crate::config::ServerConfig;
 use crate::connection_service::serve_accepted;
 use crate::daemon::Daemon;
 use crate::listener::{AcceptedStream, Listener, Preambles};
-use crate::listener_role::{ListenerProtocol, ListenerRole};
+use crate::listener_service::ListenerService;
 use crate::log_interval::EveryTenSeconds;
 
 /// How long accepting rests after the system had no file or memory for a connection.
@@ -35,7 +36,8 @@ pub(crate) fn connections_max(config: &ServerConfig) -> usize {
     let bound = config.bounds.connections;
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let Some(files) = open_files_max(&limits) else { return bound };
-    let room = files.saturating_sub(OTHER_FILES) / if config.proxy.is_some() { 2 } else { 1 };
+    let room =
+        files.saturating_sub(OTHER_FILES) / if config.has_listener(ListenerRole::Proxy) { 2 } else { 1 };
     let room = room.max(files / 4).max(1);
     if room >= bound {
         return bound;
@@ -58,7 +60,7 @@ fn open_files_max(limits: &str) -> Option<usize> {
 pub(crate) struct Acceptor {
     pub(crate) daemon: Arc<Daemon>,
     pub(crate) listener: Listener,
-    pub(crate) serves: ListenerRole,
+    pub(crate) serves: ListenerService,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) id: ListenerId,
     pub(crate) places: ConnectionSlots,
@@ -71,9 +73,7 @@ pub(crate) struct Acceptor {
 impl Acceptor {
     /// Accepts connections until `stop` is set.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
-        let is_introduced =
-            self.serves.speaks == ListenerProtocol::Proxy && self.daemon.context.config.proxy_protocol;
-        let preambles = is_introduced.then(|| Arc::new(Preambles::default()));
+        let preambles = self.serves.proxy_protocol.then(|| Arc::new(Preambles::default()));
         loop {
             let accepted = tokio::select! {
                 biased;

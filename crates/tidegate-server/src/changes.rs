@@ -18,7 +18,7 @@ use crate::planes::with_planes;
 use crate::policy_config::{self, ConfigError};
 use crate::quota_store;
 use crate::reload_status::LastError;
-use tidegate_policy::policy::Address;
+use tidegate_policy::policy::{Address, ListenerPolicy};
 
 /// The first listener of `opened` that `policy` would leave without any protection, with its
 /// address.
@@ -33,22 +33,13 @@ fn unprotected_listener<'a>(
     if !policy.authorization.is_empty() {
         return None;
     }
-    let listen = &policy.listen;
-    let http = opened.http.iter().map(|address| ("http", address, &opened.http_tls, Some(&listen.http)));
-    // The reverse proxy is not among them: it never asks for a grant.
-    let others = [
-        ("admin", &opened.admin, &opened.admin_tls, listen.admin.as_ref()),
-        ("grpc", &opened.grpc, &opened.grpc_tls, listen.grpc.as_ref()),
-        ("resp", &opened.resp, &opened.resp_tls, listen.resp.as_ref()),
-    ];
-    let others = others
-        .into_iter()
-        .filter_map(|(name, address, tls, written)| Some((name, address.as_ref()?, tls, written)));
-    http.chain(others).find_map(|(name, address, tls, written)| {
-        let asks_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-        let is_insecure = written.is_some_and(|written| written.insecure && written.address == *address);
-        (!address.is_local() && !asks_certificates && !is_insecure).then_some((name, address))
-    })
+    let is_unprotected = |open: &&ListenerPolicy| {
+        let written = policy.listener(open.role);
+        let is_insecure = written.is_some_and(|one| one.insecure && one.address == open.address);
+        let is_protected = open.address.is_local() || open.asks_for_certificates() || is_insecure;
+        open.role.asks_for_grants() && !is_protected
+    };
+    opened.listeners.iter().find(is_unprotected).map(|open| (open.role.as_str(), &open.address))
 }
 
 /// Why a policy was not taken over; the one in force stays, whole.

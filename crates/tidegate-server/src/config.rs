@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use http::HeaderName;
 use tidegate_core::{Rate, Refusal, RefusalDetails};
 use tidegate_net::Bounds;
-use tidegate_net::tls::TlsFiles;
 use tidegate_proxy::ProxyConfig;
 use tidegate_wire::Meaning;
 
@@ -14,38 +13,18 @@ use crate::claims::ClaimSettings;
 use crate::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
 pub use tidegate_net::reply::OlderHeaders;
-use tidegate_policy::policy::Address;
+use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole};
 
 /// How a daemon listens and answers. Everything but the addresses has a default.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// Where callers ask. Several addresses are served alike. Default none.
-    pub http: Vec<Address>,
-    /// Where operators look: metrics, limits, the most refused keys, the description of the API.
-    /// Default: wherever callers ask, as far as only this machine reaches it.
-    pub admin: Option<Address>,
-    /// TLS of the addresses in `http`. Default none.
-    pub http_tls: Option<TlsFiles>,
-    /// TLS of the address in `admin`. Default none.
-    pub admin_tls: Option<TlsFiles>,
-    /// Where requests come that are passed on to upstreams. Default none: no reverse proxy.
-    pub proxy: Option<Address>,
-    /// TLS of the address in `proxy`. Default none.
-    pub proxy_tls: Option<TlsFiles>,
-    /// Where gRPC callers, such as Envoy, ask. Default none.
-    pub grpc: Option<Address>,
-    /// TLS of the address in `grpc`. Default none.
-    pub grpc_tls: Option<TlsFiles>,
+    /// The listeners. Several of one role are served alike. Without one for operators, those for
+    /// callers of the API serve operators too, as far as only this machine reaches them. Default
+    /// none.
+    pub listeners: Vec<ListenerPolicy>,
     /// The files of envoyproxy/ratelimit for the domains that are no namespaces. Default none.
     pub envoy_ratelimit: Option<EnvoyFiles>,
-    /// Where Redis clients connect. Default none.
-    pub resp: Option<Address>,
-    /// TLS of the address in `resp`. Default none.
-    pub resp_tls: Option<TlsFiles>,
-    /// Whether connections to `proxy` begin with the PROXY protocol, version 1 or 2. Default no.
-    /// Then each must, and come from a peer that `proxying` trusts; others are closed.
-    pub proxy_protocol: bool,
     /// The reverse proxy: its routes and upstreams. Default none.
     pub proxying: ProxyConfig,
     /// Whether a reload leaves `proxying` as it is, because no policy describes it. Default no.
@@ -76,18 +55,8 @@ pub struct ServerConfig {
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
-            http: Vec::new(),
-            admin: None,
-            http_tls: None,
-            admin_tls: None,
-            proxy: None,
-            proxy_tls: None,
-            grpc: None,
-            grpc_tls: None,
+            listeners: Vec::new(),
             envoy_ratelimit: None,
-            resp: None,
-            resp_tls: None,
-            proxy_protocol: false,
             proxying: ProxyConfig::default(),
             keeps_proxying: false,
             authorization: None,
@@ -104,13 +73,28 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// The defaults, listening on `http`.
+    /// The defaults, with the API at these addresses.
     pub fn listening_on(http: impl IntoIterator<Item = Address>) -> Self {
-        Self { http: http.into_iter().collect(), ..Self::default() }
+        let listeners = http.into_iter().map(|address| ListenerPolicy::new(ListenerRole::Http, address));
+        Self { listeners: listeners.collect(), ..Self::default() }
     }
-}
 
-impl ServerConfig {
+    /// Moves the listener with this role to another address, or adds one without TLS.
+    pub fn listen(&mut self, role: ListenerRole, address: Address) -> &mut ListenerPolicy {
+        let known = self.listeners.iter().position(|listener| listener.role == role);
+        let place = known.unwrap_or_else(|| {
+            self.listeners.push(ListenerPolicy::new(role, address.clone()));
+            self.listeners.len() - 1
+        });
+        self.listeners[place].address = address;
+        &mut self.listeners[place]
+    }
+
+    /// Whether there is a listener with this role.
+    pub fn has_listener(&self, role: ListenerRole) -> bool {
+        self.listeners.iter().any(|listener| listener.role == role)
+    }
+
     /// The HTTP status of a refusal: that of its resource or limit, else that of its reason.
     pub(crate) fn status_of(&self, refusal: &Refusal) -> u16 {
         let details = refusal.details.as_deref().and_then(RefusalDetails::overload);

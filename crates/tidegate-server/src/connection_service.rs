@@ -18,6 +18,7 @@ use tidegate_net::connections::{
 };
 use tidegate_net::tls::{Tls, names_in};
 use tidegate_net::{Bounds, Peer};
+use tidegate_policy::policy::ListenerRole;
 use tidegate_proxy::{AnswerBody, ReverseProxy};
 use tidegate_wire::Fault;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -27,7 +28,7 @@ use crate::context::DaemonContext;
 use crate::daemon::Daemon;
 use crate::grpc::{self, GrpcServer};
 use crate::http_protocol::{HttpProtocol, RequestFinishGuard};
-use crate::listener_role::{ListenerProtocol, ListenerRole};
+use crate::listener_service::ListenerService;
 use crate::panics::caught;
 use crate::request_connection::RequestConnection;
 use crate::resp;
@@ -44,7 +45,7 @@ type BoxedStream = Box<dyn ConnectionStream>;
 /// Serves an accepted connection to its end, after the TLS handshake if its listener has one.
 pub(crate) fn serve_accepted<S>(
     daemon: Arc<Daemon>,
-    serves: ListenerRole,
+    serves: ListenerService,
     peer: Peer,
     stream: S,
     tls: Option<Arc<Tls>>,
@@ -71,13 +72,15 @@ where
             peer,
             serves,
         };
-        match serves.speaks {
-            ListenerProtocol::Resp => {
+        match serves.role {
+            ListenerRole::Resp => {
                 Box::pin(resp::serve(&daemon.resp, stream, peer.address, &open)).await;
             }
-            ListenerProtocol::Api => Box::pin(serve_http(context, &daemon.http, on(), stream)).await,
-            ListenerProtocol::Grpc => Box::pin(serve_http(context, &daemon.grpc, on(), stream)).await,
-            ListenerProtocol::Proxy => Box::pin(serve_http(context, &daemon.proxy, on(), stream)).await,
+            ListenerRole::Http | ListenerRole::Admin => {
+                Box::pin(serve_http(context, &daemon.http, on(), stream)).await
+            }
+            ListenerRole::Grpc => Box::pin(serve_http(context, &daemon.grpc, on(), stream)).await,
+            ListenerRole::Proxy => Box::pin(serve_http(context, &daemon.proxy, on(), stream)).await,
         }
         open.line.watch_reset().await;
     })

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tidegate_policy::policy::ListenerRole;
 use tidegate_proxy::{ProxyState, ReverseProxy};
 
 use crate::context::DaemonContext;
@@ -39,7 +40,7 @@ impl ProtocolStates {
         let http = HttpMetrics::registered(metrics);
         let proxy = Arc::new(ProxyState::new(policy, &policy.config.proxying));
         metrics.register(|registry, help| proxy.register(registry, help));
-        if policy.config.proxy.is_some() {
+        if policy.config.has_listener(ListenerRole::Proxy) {
             metrics.collect_with(|help| proxy.collector(help));
         }
         Self {

@@ -266,7 +266,7 @@ fn engine_config(policy: &Policy, seed: [u64; 4], asks_store: bool) -> EngineCon
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Address, Bounds};
+    use crate::Bounds;
 
     #[test]
     fn the_example_becomes_an_engine_that_listens_on_loopback() {
@@ -274,7 +274,7 @@ mod tests {
         let engine = engine(&policy, [1, 2, 3, 4], Timestamp::MIN).unwrap();
         assert!(engine.namespaces().len() > 0);
         let config = server_config(&policy).unwrap();
-        assert!(config.http.iter().all(Address::is_local));
+        assert!(config.listeners.iter().all(|listener| listener.address.is_local()));
         assert_eq!(config.bounds.headers, Bounds::default().headers);
         assert_eq!(config.bounds.body_bytes, Bounds::default().body_bytes);
     }

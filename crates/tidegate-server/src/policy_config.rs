@@ -1,10 +1,7 @@
 //! The configuration of a daemon, as a policy has it.
 
-use std::path::PathBuf;
-
 use tidegate_engine::NamespaceConfig;
 use tidegate_net::Bounds;
-use tidegate_net::tls::TlsFiles;
 use tidegate_policy::Policy;
 use tidegate_policy::policy;
 use tidegate_proxy::{ProxyConfig, ProxyError};
@@ -49,21 +46,11 @@ pub(crate) fn statuses(policy: &Policy) -> Statuses {
 /// How a daemon with this policy listens and answers.
 pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
     Ok(ServerConfig {
-        http: vec![policy.listen.http.address.clone()],
-        admin: policy.listen.admin.as_ref().map(|listener| listener.address.clone()),
-        proxy: policy.listen.proxy.as_ref().map(|listener| listener.address.clone()),
-        proxy_tls: policy.listen.proxy.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
+        listeners: policy.listen.clone(),
         envoy_ratelimit: policy.envoy_ratelimit.as_ref().map(EnvoyFiles::open).transpose()?,
-        grpc: policy.listen.grpc.as_ref().map(|listener| listener.address.clone()),
-        grpc_tls: policy.listen.grpc.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
-        proxy_protocol: policy.listen.proxy.as_ref().is_some_and(|listener| listener.proxy_protocol),
-        resp: policy.listen.resp.as_ref().map(|listener| listener.address.clone()),
-        resp_tls: policy.listen.resp.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         proxying: ProxyConfig::open(policy.proxy.clone())?
             .with_value_bytes_max(policy.http.bounds.attribute_bytes),
         keeps_proxying: false,
-        http_tls: policy.listen.http.tls.as_ref().map(tls_files),
-        admin_tls: policy.listen.admin.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         authorization: authorization(policy)?,
         bounds: bounds(&policy.http.bounds),
         authorize_headers: policy.authorize.headers.iter().cloned().collect(),
@@ -82,11 +69,6 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
 fn authorization(policy: &Policy) -> Result<Option<Authorization>, AuthorizationError> {
     let is_asked = !policy.authorization.is_empty();
     is_asked.then(|| Authorization::new(&policy.authorization)).transpose()
-}
-
-fn tls_files(tls: &policy::Tls) -> TlsFiles {
-    let client_ca = tls.client_ca.as_ref().map(PathBuf::from);
-    TlsFiles { cert: PathBuf::from(&tls.cert), key: PathBuf::from(&tls.key), client_ca }
 }
 
 fn bounds(bounds: &policy::Bounds) -> Bounds {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_net::Peer;
 use tidegate_net::connections::ConnectionActivity;
 
-use crate::listener_role::ListenerRole;
+use crate::listener_service::ListenerService;
 
 /// The connection of a request.
 #[derive(Debug)]
@@ -14,6 +14,6 @@ pub(crate) struct RequestConnection {
     /// The names in the certificate that its client showed; none without one.
     pub(crate) names: Arc<[String]>,
     pub(crate) peer: Peer,
-    /// The role of its listener.
-    pub(crate) serves: ListenerRole,
+    /// The service of its listener.
+    pub(crate) serves: ListenerService,
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -13,7 +14,7 @@ use tidegate_engine::{Engine, TickAction};
 use tidegate_net::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
 use tidegate_net::file_backed::{Refresh, look_at};
 use tidegate_net::tls::{Tls, TlsFiles};
-use tidegate_policy::Policy;
+use tidegate_policy::{Policy, policy};
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
 use tokio::sync::watch;
@@ -28,7 +29,7 @@ use crate::daemon::{Daemon, ProtocolStates};
 use crate::decisions::Decisions;
 use crate::in_force::{InForce, PolicyVersion};
 use crate::listener::{ListenError, Listener};
-use crate::listener_role::{ListenerProtocol, ListenerRole};
+use crate::listener_service::ListenerService;
 use crate::log_interval::EveryTenSeconds;
 use crate::members::Members;
 use crate::membership::keep_joined;
@@ -43,7 +44,7 @@ use crate::reload_status::Changes;
 use crate::shared_store::SharedStore;
 use crate::store_hooks::DaemonHooks;
 use tidegate_clock::Clock;
-use tidegate_policy::policy::Address;
+use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole};
 
 /// How long the last write to the disk may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
@@ -77,11 +78,8 @@ pub(crate) struct DaemonParts {
 /// A running daemon. Dropping it without [`Handle::shutdown`] cuts everything off.
 pub struct Handle {
     daemon: Arc<Daemon>,
-    http: Vec<Address>,
-    admin: Option<Address>,
-    proxy: Option<Address>,
-    grpc: Option<Address>,
-    resp: Option<Address>,
+    /// Where each listener listens, with the ports that were found for port 0.
+    bound: Vec<(ListenerRole, Address)>,
     stop: watch::Sender<bool>,
     acceptors: Vec<JoinHandle<()>>,
     tasks: Vec<JoinHandle<()>>,
@@ -117,32 +115,18 @@ impl Server {
         clock: Arc<dyn Clock>,
         parts: DaemonParts,
     ) -> Result<Handle, ListenError> {
-        let mut listeners =
-            OpenListeners { backlog: config.bounds.backlog, opened: Vec::new(), tls: Vec::new() };
-        let mut http = Vec::new();
-        let http_tls = listeners.tls(config.http_tls.as_ref())?;
-        for address in &config.http {
-            let (listener, bound) = Listener::open(address, listeners.backlog).await?;
-            let operators = config.admin.is_none() && bound.is_local();
-            let is_plain_loopback = is_plain_loopback(&bound, http_tls.is_some());
-            let serves =
-                ListenerRole { callers: true, operators, speaks: ListenerProtocol::Api, is_plain_loopback };
-            http.push(bound);
-            listeners.opened.push((listener, serves, http_tls.clone()));
+        let mut listeners = Vec::with_capacity(config.listeners.len());
+        for listener in &config.listeners {
+            listeners.push(OpenListener::new(listener, &config).await?);
         }
-        let admin =
-            listeners.open(config.admin.as_ref(), config.admin_tls.as_ref(), ListenerRole::OPERATORS).await?;
-        let admin = admin.or_else(|| http.iter().find(|address| address.is_local()).cloned());
-        let serves = ListenerRole::callers(ListenerProtocol::Proxy);
-        let proxy = listeners.open(config.proxy.as_ref(), config.proxy_tls.as_ref(), serves).await?;
-        let serves = ListenerRole::callers(ListenerProtocol::Grpc);
-        let grpc = listeners.open(config.grpc.as_ref(), config.grpc_tls.as_ref(), serves).await?;
-        let serves = ListenerRole::callers(ListenerProtocol::Resp);
-        let resp = listeners.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
+        let bound: Vec<_> =
+            listeners.iter().map(|listener| (listener.serves.role, listener.bound.clone())).collect();
+        let http = listeners.iter().find(|listener| listener.serves.role == ListenerRole::Http);
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
         let DaemonParts { fingerprint, embedded, shared, member, history, decisions } = parts;
-        let members = member.map(|member| Arc::new(Members::new(member, http.first(), clock.now())));
+        let members =
+            member.map(|member| Arc::new(Members::new(member, http.map(|one| &one.bound), clock.now())));
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
         join_namespaces_of_requests(&engine, &config);
@@ -192,26 +176,27 @@ impl Server {
         let daemon = Arc::new(protocols.over(context));
         let context = &daemon.context;
         context.tell_readiness().await;
-        let callers = listeners.opened.iter().filter(|(_, serves, _)| serves.callers).count();
+        let callers = listeners.iter().filter(|listener| listener.serves.has_callers()).count();
         let mut callers = ConnectionSlots::divide(connections_max(&context.config), callers).into_iter();
         let mut operators = ConnectionSlots::divide(context.config.bounds.admin_connections, 1).into_iter();
-        let accept = |(index, (listener, serves, tls)): (usize, OpenListener)| {
-            let places = if serves.callers { callers.next() } else { operators.next() };
+        let certificates = listeners.iter().filter_map(|listener| listener.tls.clone()).collect();
+        let accept = |(index, OpenListener { listener, serves, tls, .. }): (usize, OpenListener)| {
+            let places = if serves.has_callers() { callers.next() } else { operators.next() };
             let acceptor = Acceptor {
                 daemon: Arc::clone(&daemon),
                 listener,
                 serves,
                 tls,
-                id: ListenerId { index, name: serves.name() },
+                id: ListenerId { index, name: serves.role.as_str() },
                 places: places.expect("there are places for each listener"),
                 paused: EveryTenSeconds::default(),
                 failed: EveryTenSeconds::default(),
             };
             tokio::spawn(acceptor.run(stop.subscribe()))
         };
-        let acceptors = listeners.opened.into_iter().enumerate().map(accept).collect();
-        let tasks = spawn_tasks(context, listeners.tls);
-        Ok(Handle { daemon, http, admin, proxy, grpc, resp, stop, acceptors, tasks })
+        let acceptors = listeners.into_iter().enumerate().map(accept).collect();
+        let tasks = spawn_tasks(context, certificates);
+        Ok(Handle { daemon, bound, stop, acceptors, tasks })
     }
 }
 
@@ -256,7 +241,7 @@ where
 
 /// Gives shares of the engine's tables to namespaces whose limits arrive with requests.
 fn join_namespaces_of_requests(engine: &Engine, config: &ServerConfig) {
-    if config.resp.is_some() {
+    if config.has_listener(ListenerRole::Resp) {
         engine.join(RESP_NAMESPACE);
     }
     if let Some(files) = &config.envoy_ratelimit {
@@ -264,41 +249,34 @@ fn join_namespaces_of_requests(engine: &Engine, config: &ServerConfig) {
     }
 }
 
-/// The listeners of a daemon that is starting, and the certificates that are looked at while it
-/// runs.
-struct OpenListeners {
-    backlog: u32,
-    opened: Vec<OpenListener>,
-    tls: Vec<Arc<Tls>>,
+/// A listener of a daemon that is starting.
+struct OpenListener {
+    listener: Listener,
+    bound: Address,
+    serves: ListenerService,
+    /// Its certificates, which are looked at while it runs.
+    tls: Option<Arc<Tls>>,
 }
 
-type OpenListener = (Listener, ListenerRole, Option<Arc<Tls>>);
-
-impl OpenListeners {
-    /// Opens one listener, if it is wanted; where it listens.
-    async fn open(
-        &mut self,
-        address: Option<&Address>,
-        tls: Option<&TlsFiles>,
-        serves: ListenerRole,
-    ) -> Result<Option<Address>, ListenError> {
-        let tls = self.tls(tls)?;
-        let Some(address) = address else { return Ok(None) };
-        let (listener, bound) = Listener::open(address, self.backlog).await?;
-        let serves = ListenerRole { is_plain_loopback: is_plain_loopback(&bound, tls.is_some()), ..serves };
-        self.opened.push((listener, serves, tls));
-        Ok(Some(bound))
-    }
-
-    fn tls(&mut self, files: Option<&TlsFiles>) -> Result<Option<Arc<Tls>>, ListenError> {
-        let tls = files.cloned().map(Tls::open).transpose()?.map(Arc::new);
-        self.tls.extend(tls.clone());
-        Ok(tls)
+impl OpenListener {
+    async fn new(policy: &ListenerPolicy, config: &ServerConfig) -> Result<Self, ListenError> {
+        let ListenerPolicy { role, proxy_protocol, .. } = *policy;
+        let tls = policy.tls.as_ref().map(|tls| Tls::open(tls_files(tls))).transpose()?.map(Arc::new);
+        let (listener, bound) = Listener::open(&policy.address, config.bounds.backlog).await?;
+        let operators = match role {
+            ListenerRole::Admin => true,
+            ListenerRole::Http => bound.is_local() && !config.has_listener(ListenerRole::Admin),
+            ListenerRole::Proxy | ListenerRole::Grpc | ListenerRole::Resp => false,
+        };
+        let is_plain_loopback = tls.is_none() && bound.is_local() && bound.tcp().is_some();
+        let serves = ListenerService { role, operators, is_plain_loopback, proxy_protocol };
+        Ok(Self { listener, bound, serves, tls })
     }
 }
 
-fn is_plain_loopback(bound: &Address, has_tls: bool) -> bool {
-    !has_tls && bound.is_local() && bound.tcp().is_some()
+fn tls_files(tls: &policy::Tls) -> TlsFiles {
+    let client_ca = tls.client_ca.as_ref().map(PathBuf::from);
+    TlsFiles { cert: PathBuf::from(&tls.cert), key: PathBuf::from(&tls.key), client_ca }
 }
 
 impl fmt::Debug for Server {
@@ -308,29 +286,35 @@ impl fmt::Debug for Server {
 }
 
 impl Handle {
-    /// Where callers ask, with the ports that were found for port 0.
-    pub fn http(&self) -> &[Address] {
-        &self.http
+    /// Where the listeners with this role listen, with the ports that were found for port 0.
+    pub fn addresses(&self, role: ListenerRole) -> impl Iterator<Item = &Address> {
+        self.bound.iter().filter(move |(of, _)| *of == role).map(|(_, address)| address)
+    }
+
+    /// Where callers of the API ask first; `None` if they cannot.
+    pub fn http(&self) -> Option<&Address> {
+        self.addresses(ListenerRole::Http).next()
     }
 
     /// Where operators look; `None` if no listener is for them.
     pub fn admin(&self) -> Option<&Address> {
-        self.admin.as_ref()
+        let local = self.addresses(ListenerRole::Http).find(|address| address.is_local());
+        self.addresses(ListenerRole::Admin).next().or(local)
     }
 
     /// Where requests come that are passed on; `None` if there is no reverse proxy.
     pub fn proxy(&self) -> Option<&Address> {
-        self.proxy.as_ref()
+        self.addresses(ListenerRole::Proxy).next()
     }
 
     /// Where gRPC callers ask; `None` if they cannot.
     pub fn grpc(&self) -> Option<&Address> {
-        self.grpc.as_ref()
+        self.addresses(ListenerRole::Grpc).next()
     }
 
     /// Where Redis clients connect; `None` if they cannot.
     pub fn resp(&self) -> Option<&Address> {
-        self.resp.as_ref()
+        self.addresses(ListenerRole::Resp).next()
     }
 
     /// Permits that requests of the reverse proxy hold at this moment.
@@ -451,7 +435,7 @@ impl Drop for Handle {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("http", &self.http).field("admin", &self.admin).finish_non_exhaustive()
+        f.debug_struct("Handle").field("bound", &self.bound).finish_non_exhaustive()
     }
 }
 

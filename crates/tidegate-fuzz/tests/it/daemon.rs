@@ -280,8 +280,9 @@ fn a_daemon_goes_on_whatever_resembles_a_request() {
     let (inputs, is_timed) = plan();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let daemon = runtime.block_on(start());
-    let [http_at, grpc_at, resp_at] = [&daemon.http()[0], daemon.grpc().unwrap(), daemon.resp().unwrap()]
-        .map(|address| address.tcp().unwrap());
+    let [http_at, grpc_at, resp_at] =
+        [daemon.http().unwrap(), daemon.grpc().unwrap(), daemon.resp().unwrap()]
+            .map(|address| address.tcp().unwrap());
     http(http_at, inputs).report("http", inputs, is_timed);
     grpc(grpc_at, inputs).report("grpc", inputs, is_timed);
     resp(resp_at, inputs).report("resp", inputs, is_timed);

@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::name_and_path::{check_name, check_path};
 use crate::grammar::{ServerUrl, ValueSource, is_server_name};
 use crate::path::Path;
+use crate::policy::ListenerRole;
 use crate::policy::proxy::{ClientHeader, Health, Jwt, Proxy, Trust, UnusualPaths, Upstream, UpstreamTls};
 use crate::printable::shown;
 use crate::problem::Report;
@@ -101,12 +102,10 @@ pub(super) fn proxy(
 /// Whether who connects can be known as the listener and the routes need it.
 fn peers(listen: &ListenConfig, proxy: &Proxy, report: &mut Report<'_>) {
     let within = Path::default().key("listen");
-    let others =
-        [("http", &listen.http), ("admin", &listen.admin), ("grpc", &listen.grpc), ("resp", &listen.resp)];
-    for (name, listener) in others {
-        if listener.as_ref().is_some_and(ListenerConfig::expects_preamble) {
+    for (role, listener) in listen.by_role().filter(|(role, _)| *role != ListenerRole::Proxy) {
+        if listener.is_some_and(ListenerConfig::expects_preamble) {
             let what = "the PROXY protocol is only read where requests are passed on";
-            let path = within.key(name).key("proxy_protocol");
+            let path = within.key(role.as_str()).key("proxy_protocol");
             report.value(&path, what, "remove it, or set it on `proxy`");
         }
     }

@@ -10,7 +10,8 @@ use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_file, check_name, che
 use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::{
-    Address, Authorize, Bounds, Decisions, Format, Http, Level, Listen, Listener, Log, Memory, Sample, Tls,
+    Address, Authorize, Bounds, Decisions, Format, Http, Level, ListenerPolicy, ListenerRole, Log, Memory,
+    Sample, Tls,
 };
 use crate::printable::shown;
 use crate::problem::Report;
@@ -30,74 +31,54 @@ pub(super) fn listen(
     is_authorized: bool,
     path: &Path,
     report: &mut Report<'_>,
-) -> Listen {
-    let default =
-        Listener { address: Address::Tcp(HTTP_DEFAULT), insecure: false, proxy_protocol: false, tls: None };
-    let http = raw.http.as_ref().map(|raw| listener(raw, &path.key("http"), true, report));
-    let http = http.unwrap_or(Some(default.clone()));
-    let admin = raw.admin.as_ref().and_then(|raw| listener(raw, &path.key("admin"), false, report));
-    if let (Some(http), Some(admin)) = (&http, &admin)
-        && http.address == admin.address
-        && !matches!(http.address, Address::Tcp(address) if address.port() == 0)
-    {
-        let what = format!("admin listens on {} as http does", admin.address);
-        report.value(
-            &path.key("admin"),
-            what,
-            "use another port, or remove `admin` to serve it on the http listener",
-        );
+) -> Vec<ListenerPolicy> {
+    let mut listeners: Vec<ListenerPolicy> = Vec::new();
+    for (role, raw) in raw.by_role() {
+        let within = path.key(role.as_str());
+        let listener = match raw {
+            Some(raw) => listener(role, raw, &within, report),
+            None if role == ListenerRole::Http => Some(ListenerPolicy::new(role, Address::Tcp(HTTP_DEFAULT))),
+            None => None,
+        };
+        let Some(listener) = listener else { continue };
+        let takes_any_port = matches!(listener.address, Address::Tcp(address) if address.port() == 0);
+        if !takes_any_port && listeners.iter().any(|other| other.address == listener.address) {
+            let (other, fix) = taken(role);
+            report.value(&within, format!("{role} listens on {} as {other} does", listener.address), fix);
+        }
+        listeners.push(listener);
     }
-    if let Some(http) = &http
-        && raw.admin.is_none()
-        && !http.address.is_local()
-    {
+    let http = listeners.iter().find(|listener| listener.role == ListenerRole::Http);
+    if http.is_some_and(|http| !http.address.is_local()) && raw.admin.is_none() {
         let what = "health and metrics are served nowhere, because http is not on loopback";
         report.warn(&path.key("http"), what, "add `admin: 127.0.0.1:8082` under `listen:`");
     }
-    let proxy = raw.proxy.as_ref().and_then(|raw| listener(raw, &path.key("proxy"), true, report));
-    let others = http
-        .iter()
-        .chain(&admin)
-        .filter(|other| !matches!(other.address, Address::Tcp(tcp) if tcp.port() == 0));
-    if let Some(proxy) = &proxy
-        && others.clone().any(|other| other.address == proxy.address)
-    {
-        let what = format!("proxy listens on {} as another listener does", proxy.address);
-        report.value(&path.key("proxy"), what, "use another port");
+    for (role, raw) in raw.by_role() {
+        let listener = listeners.iter().find(|listener| listener.role == role);
+        let is_authorized = is_authorized && role.asks_for_grants();
+        guard(raw, listener, is_authorized, &path.key(role.as_str()), report);
     }
-    let grpc = raw.grpc.as_ref().and_then(|raw| listener(raw, &path.key("grpc"), true, report));
-    let others = http.iter().chain(&admin).chain(&proxy);
-    if let Some(grpc) = &grpc
-        && !matches!(grpc.address, Address::Tcp(tcp) if tcp.port() == 0)
-        && others.clone().any(|other| other.address == grpc.address)
-    {
-        let what = format!("grpc listens on {} as another listener does", grpc.address);
-        report.value(&path.key("grpc"), what, "use another port, for example 127.0.0.1:8081");
-    }
-    let resp = raw.resp.as_ref().and_then(|raw| listener(raw, &path.key("resp"), true, report));
-    let others = http.iter().chain(&admin).chain(&proxy).chain(&grpc);
-    if let Some(resp) = &resp
-        && !matches!(resp.address, Address::Tcp(tcp) if tcp.port() == 0)
-        && others.clone().any(|other| other.address == resp.address)
-    {
-        let what = format!("resp listens on {} as another listener does", resp.address);
-        report.value(&path.key("resp"), what, "use another port, for example 127.0.0.1:6380");
-    }
-    let guarded = [
-        ("http", raw.http.as_ref(), http.as_ref(), is_authorized),
-        ("admin", raw.admin.as_ref(), admin.as_ref(), is_authorized),
-        ("grpc", raw.grpc.as_ref(), grpc.as_ref(), is_authorized),
-        ("resp", raw.resp.as_ref(), resp.as_ref(), is_authorized),
-        // Whose requests are passed on shows nothing to this daemon.
-        ("proxy", raw.proxy.as_ref(), proxy.as_ref(), false),
-    ];
-    for (key, raw, listener, is_authorized) in guarded {
-        guard(raw, listener, is_authorized, &path.key(key), report);
-    }
-    Listen { http: http.unwrap_or(default), admin, proxy, grpc, resp }
+    listeners
 }
 
-fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'_>) -> Option<Listener> {
+/// The listener whose address one with this role takes, in words, and how to mend that.
+fn taken(role: ListenerRole) -> (&'static str, &'static str) {
+    match role {
+        ListenerRole::Admin => {
+            ("http", "use another port, or remove `admin` to serve it on the http listener")
+        }
+        ListenerRole::Http | ListenerRole::Proxy => ("another listener", "use another port"),
+        ListenerRole::Grpc => ("another listener", "use another port, for example 127.0.0.1:8081"),
+        ListenerRole::Resp => ("another listener", "use another port, for example 127.0.0.1:6380"),
+    }
+}
+
+fn listener(
+    role: ListenerRole,
+    raw: &ListenerConfig,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Option<ListenerPolicy> {
     let (text, insecure, tls, path) = match raw {
         ListenerConfig::Address(text) => (text, false, None, path.clone()),
         ListenerConfig::Form(form) => {
@@ -105,27 +86,28 @@ fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'
             (&form.address, form.insecure.unwrap_or(false), tls, path.key("address"))
         }
     };
-    let address = match address(text, unix) {
+    let address = match address(text, role != ListenerRole::Admin) {
         Ok(address) => address,
         Err((what, fix)) => {
             report.value(&path, what, fix);
             return None;
         }
     };
-    Some(Listener { address, insecure, proxy_protocol: raw.expects_preamble(), tls })
+    let mut listener = ListenerPolicy::new(role, address);
+    (listener.insecure, listener.proxy_protocol, listener.tls) = (insecure, raw.expects_preamble(), tls);
+    Some(listener)
 }
 
 /// Reports a listener beyond loopback whose callers need no authorization.
 fn guard(
     raw: Option<&ListenerConfig>,
-    listener: Option<&Listener>,
+    listener: Option<&ListenerPolicy>,
     is_authorized: bool,
     path: &Path,
     report: &mut Report<'_>,
 ) {
     let (Some(raw), Some(listener)) = (raw, listener) else { return };
-    let has_client_ca = listener.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    if listener.address.is_local() || listener.insecure || has_client_ca || is_authorized {
+    if listener.address.is_local() || listener.insecure || listener.asks_for_certificates() || is_authorized {
         return;
     }
     let path = match raw {

@@ -21,7 +21,8 @@ use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::policy::proxy::{Proxy, Route, RouteCost, Upstream};
 use crate::policy::resources::ResourcePolicy;
 use crate::policy::{
-    Durability, Format, Listener, NamespacePolicy, Policy, Redis, Sample, StoreChoice, StoreKind, Tls,
+    Durability, Format, ListenerPolicy, ListenerRole, NamespacePolicy, Policy, Redis, Sample, StoreChoice,
+    StoreKind, Tls,
 };
 
 /// A setting that differs.
@@ -270,13 +271,12 @@ fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> SettingLeaves 
         log,
     } = policy;
     let mut all = SettingLeaves::default();
-    all.extend([
-        ("listen.http", listener(&listen.http)),
-        ("listen.admin", listen.admin.as_ref().map_or_else(none, listener)),
-        ("listen.proxy", listen.proxy.as_ref().map_or_else(none, listener)),
-        ("listen.grpc", listen.grpc.as_ref().map_or_else(none, listener)),
-        ("listen.resp", listen.resp.as_ref().map_or_else(none, listener)),
-    ]);
+    all.under("listen", |all| {
+        for role in ListenerRole::ALL {
+            let listener = listen.iter().find(|listener| listener.role == role);
+            all.add(role.as_str(), listener.map_or_else(none, self::listener));
+        }
+    });
     all.extend(store_settings(&store.kind(has_quotas)));
     all.add("memory.keys", size(memory.keys_bytes));
     all.add("memory.waiting", size(memory.waiting_bytes));
@@ -382,7 +382,7 @@ fn store_settings(store: &StoreKind) -> [(&'static str, String); 16] {
     ]
 }
 
-fn listener(listener: &Listener) -> String {
+fn listener(listener: &ListenerPolicy) -> String {
     let mut text = listener.address.to_string();
     match &listener.tls {
         None => {}

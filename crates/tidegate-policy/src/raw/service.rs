@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::json_value::from_value;
 use super::name_map::NameMap;
+use crate::policy::ListenerRole;
 
 /// Where the daemon listens.
 #[derive(Debug, Default, Deserialize)]
@@ -28,6 +29,14 @@ pub(crate) struct ListenConfig {
     /// Redis clients: `CL.THROTTLE`, `TG.CHECK` and the usual commands of clients. An address with
     /// a port, or `unix:/path`. Default: nowhere.
     pub(crate) resp: Option<ListenerConfig>,
+}
+
+impl ListenConfig {
+    /// Each listener as it is written, in the order of [`ListenerRole::ALL`].
+    pub(crate) fn by_role(&self) -> impl Iterator<Item = (ListenerRole, Option<&ListenerConfig>)> {
+        let Self { http, admin, proxy, grpc, resp } = self;
+        ListenerRole::ALL.into_iter().zip([http, admin, proxy, grpc, resp].map(Option::as_ref))
+    }
 }
 
 /// An address, alone or with what belongs to it.

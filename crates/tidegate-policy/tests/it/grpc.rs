@@ -1,6 +1,6 @@
 //! Where gRPC is listened for.
 
-use tidegate_policy::policy::Address;
+use tidegate_policy::policy::{Address, ListenerRole};
 
 use super::{check, problems, settings};
 
@@ -10,11 +10,11 @@ fn policy(listen: &str) -> String {
 
 #[test]
 fn grpc_is_listened_for_where_it_is_asked_for_and_nowhere_else() {
-    assert!(settings(&policy("http: 127.0.0.1:8080")).listen.grpc.is_none());
-    let listener = settings(&policy("grpc: 127.0.0.1:8081")).listen.grpc.unwrap();
+    assert!(settings(&policy("http: 127.0.0.1:8080")).listener(ListenerRole::Grpc).is_none());
+    let listener = settings(&policy("grpc: 127.0.0.1:8081")).listener(ListenerRole::Grpc).unwrap().clone();
     assert_eq!(listener.address.to_string(), "127.0.0.1:8081");
     let tls = "grpc: { address: 'unix:/run/t.sock', tls: { cert: a, key: b, client_ca: c } }";
-    let listener = settings(&policy(tls)).listen.grpc.unwrap();
+    let listener = settings(&policy(tls)).listener(ListenerRole::Grpc).unwrap().clone();
     assert_eq!(listener.address, Address::Unix("/run/t.sock".into()));
     assert_eq!(listener.tls.unwrap().client_ca.as_deref(), Some("c"));
 }

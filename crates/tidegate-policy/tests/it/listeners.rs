@@ -1,6 +1,7 @@
 //! Where the reverse proxy listens, and how it knows who connects.
 
 use tidegate_policy::compare;
+use tidegate_policy::policy::ListenerRole;
 
 use super::{check, problems, settings};
 
@@ -29,11 +30,11 @@ fn warnings(text: &str) -> Vec<String> {
 #[test]
 fn the_proxy_protocol_is_expected_where_it_is_asked_for() {
     let expected = policy("proxy: { address: 127.0.0.1:8000, proxy_protocol: true }", "10.0.0.0/8");
-    let listen = settings(&expected).listen;
-    assert!(listen.proxy.unwrap().proxy_protocol && !listen.http.proxy_protocol);
+    let with_it = settings(&expected).listen.into_iter().filter(|listener| listener.proxy_protocol);
+    assert_eq!(with_it.map(|listener| listener.role).collect::<Vec<_>>(), [ListenerRole::Proxy]);
     assert_eq!(warnings(&expected), [""; 0]);
     let not = policy("proxy: 127.0.0.1:8000", "");
-    assert!(!settings(&not).listen.proxy.unwrap().proxy_protocol);
+    assert!(!settings(&not).listener(ListenerRole::Proxy).unwrap().proxy_protocol);
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn a_listener_that_would_close_every_connection_is_a_problem() {
     let listener = "proxy: { address: 'unix:/run/t.sock', proxy_protocol: true }";
     let told = problems(&policy(listener, "10.0.0.0/8")).join(" ");
     assert!(told.contains("add `trusted: [unix]` under `proxy:`"), "{told}");
-    assert!(settings(&policy(listener, "unix")).listen.proxy.unwrap().proxy_protocol);
+    assert!(settings(&policy(listener, "unix")).listener(ListenerRole::Proxy).unwrap().proxy_protocol);
 }
 
 #[test]

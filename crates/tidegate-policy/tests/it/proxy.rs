@@ -1,6 +1,7 @@
 //! The reverse proxy: valid settings, and the messages about invalid ones.
 
 use std::time::Duration;
+use tidegate_policy::policy::ListenerRole;
 
 use tidegate_core::Class;
 use tidegate_policy::parse;
@@ -35,7 +36,7 @@ proxy:
     let checked = parse("t.yaml", &text, &|_| None).unwrap();
     assert_eq!(checked.warnings, []);
     let proxy = &checked.policy.proxy;
-    assert_eq!(checked.policy.listen.proxy.as_ref().unwrap().address.to_string(), "127.0.0.1:8000");
+    assert_eq!(checked.policy.listener(ListenerRole::Proxy).unwrap().address.to_string(), "127.0.0.1:8000");
     assert_eq!(proxy.upstreams[0].servers, ["http://127.0.0.1:3000".parse().unwrap()]);
     assert_eq!(proxy.trusted, ["10.0.0.0/8".parse().unwrap()]);
     assert_eq!(proxy.jwt.as_ref().unwrap().trust, Trust::KeysFile("/run/keys.pem".to_owned()));

@@ -7,7 +7,7 @@ use tidegate_core::algorithm::{
 };
 use tidegate_core::limit::{Consistency, KeyPart, Limit, Missing, Mode, OnExceed};
 use tidegate_core::{Algorithm, Rate, WhenFull};
-use tidegate_policy::policy::{Address, Format, Level, OnStoreFailure};
+use tidegate_policy::policy::{Address, Format, Level, ListenerRole, OnStoreFailure};
 use tidegate_policy::{Policy, parse, parse_bytes};
 
 use crate::{settings, warnings, with_limit};
@@ -50,8 +50,9 @@ fn the_daily_queue_of_the_examples_is_right_and_has_no_warning() {
 #[test]
 fn an_almost_empty_file_has_every_default() {
     let policy = settings("namespaces: {}");
-    assert_eq!(policy.listen.http.address, Address::Tcp("127.0.0.1:8080".parse().unwrap()));
-    assert!(policy.listen.admin.is_none() && !policy.listen.http.insecure);
+    let [http] = &policy.listen[..] else { panic!("{:?}", policy.listen) };
+    assert_eq!((http.role, http.insecure), (ListenerRole::Http, false));
+    assert_eq!(http.address, Address::Tcp("127.0.0.1:8080".parse().unwrap()));
     assert_eq!((policy.memory.keys_bytes, policy.memory.when_full), (256 << 20, WhenFull::Refuse));
     assert!(policy.namespaces.is_empty() && policy.authorize.headers.is_empty());
     assert!(!policy.http.rate_limit_headers && !policy.http.x_rate_limit_headers);
@@ -287,7 +288,7 @@ fn statuses_and_what_happens_without_the_store_are_those_of_the_limit() {
 
 #[test]
 fn listeners_are_addresses_or_sockets_alone_or_with_what_belongs_to_them() {
-    let http = |text: &str| settings(&format!("listen: {{ http: {text} }}")).listen.http;
+    let http = |text: &str| settings(&format!("listen: {{ http: {text} }}")).listen.remove(0);
     assert_eq!(http("127.0.0.1:0").address.to_string(), "127.0.0.1:0");
     assert_eq!(http("\"[::1]:80\"").address.to_string(), "[::1]:80");
     assert_eq!(http("unix:/run/t.sock").address, Address::Unix("/run/t.sock".into()));

@@ -3,7 +3,7 @@
 use tidegate_core::Limit;
 use tidegate_engine::NamespaceConfig;
 use tidegate_policy::policy::proxy::Route;
-use tidegate_server::ProxyConfig;
+use tidegate_server::{ListenerRole, ProxyConfig};
 
 use crate::client::{Answer, Client};
 use crate::grpc::{Envoy, descriptor, request};
@@ -27,8 +27,10 @@ fn by_header() -> Route {
 /// Every protocol, before a server.
 async fn world() -> World {
     let mut config = loopback();
-    let free = || Some("127.0.0.1:0".parse().unwrap());
-    (config.resp, config.grpc, config.proxy) = (free(), free(), free());
+    let free = || "127.0.0.1:0".parse().unwrap();
+    for role in [ListenerRole::Proxy, ListenerRole::Grpc, ListenerRole::Resp] {
+        config.listen(role, free());
+    }
     let (server, _) = well().await;
     config.proxying = ProxyConfig::open(to(&[server], by_header())).unwrap();
     World::with([NamespaceConfig::new("api", per_address())], config).await

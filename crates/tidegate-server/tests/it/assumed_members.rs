@@ -28,7 +28,7 @@ resources:
         config.bounds.drain_grace = Duration::ZERO;
         let clock = Arc::new(ManualClock::new(START));
         let handle = from_policy::serve_on(&policy, text.as_bytes(), config, clock).await.unwrap();
-        let mut client = Client::connect(handle.http()[0].tcp().unwrap()).await;
+        let mut client = Client::connect(handle.http().unwrap().tcp().unwrap()).await;
         let mut admitted = 0;
         while client.post("/v1/check", r#"{"namespace":"api","attributes":{}}"#).await.status == 200 {
             admitted += 1;

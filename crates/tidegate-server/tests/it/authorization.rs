@@ -7,7 +7,7 @@ use rcgen::{ExtendedKeyUsagePurpose, SanType};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tidegate_server::policy_file::PolicyFile;
-use tidegate_server::{Handle, ManualClock, from_policy};
+use tidegate_server::{Handle, ListenerRole, ManualClock, from_policy};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -41,7 +41,7 @@ impl Guarded {
         let checked = tidegate_policy::parse_bytes("policy.yaml", &text, &|_| None);
         let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
         let mut config = from_policy::server_config(&policy).unwrap();
-        config.http = vec!["127.0.0.1:0".parse().unwrap()];
+        config.listen(ListenerRole::Http, "127.0.0.1:0".parse().unwrap());
         config.bounds.drain_grace = Duration::ZERO;
         let clock = Arc::new(ManualClock::new(START));
         let mut handle = from_policy::serve_on(&policy, &text, config, clock).await.unwrap();
@@ -75,7 +75,7 @@ impl Guarded {
     }
 
     async fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.handle.http()[0].tcp().unwrap()).await.unwrap()
+        TcpStream::connect(self.handle.http().unwrap().tcp().unwrap()).await.unwrap()
     }
 
     /// Sends one request with these headers.

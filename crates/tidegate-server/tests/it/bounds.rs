@@ -6,6 +6,8 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
+use tidegate_server::ListenerRole;
+
 use crate::client::{Client, post};
 use crate::paused_clock::at_this_instant;
 use crate::world::{World, api, loopback};
@@ -155,7 +157,7 @@ async fn an_idle_connection_is_closed() {
 async fn one_connection_too_many_waits_until_another_closes() {
     let mut config = loopback();
     config.bounds.connections = 2;
-    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Admin, "127.0.0.1:0".parse().unwrap());
     let world = World::with([api()], config).await;
     let (mut one, mut two) = (world.client().await, world.client().await);
     // Both are in the middle of a request: an idle connection would make room.

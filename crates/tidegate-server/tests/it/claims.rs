@@ -85,7 +85,7 @@ proxy:
     }
 
     fn http(&self) -> SocketAddr {
-        self.handle.http()[0].tcp().unwrap()
+        self.handle.http().unwrap().tcp().unwrap()
     }
 
     /// Asks by the protocol with these attributes; the answer as text.

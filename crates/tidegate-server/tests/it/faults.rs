@@ -1,7 +1,7 @@
 //! A handler that panics: its caller gets an error, nothing stays held, and others are served on.
 
 use tidegate_core::planted_fault::PlantedFault;
-use tidegate_server::{PlantedPanic, ProxyConfig};
+use tidegate_server::{ListenerRole, PlantedPanic, ProxyConfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tonic::Code;
@@ -19,8 +19,10 @@ const TOLD: &str = "the daemon met a defect of its own and gave up this request"
 /// Every protocol, one request in flight, and one permit of `jobs`.
 async fn world() -> World {
     let mut config = loopback();
-    let free = || Some("127.0.0.1:0".parse().unwrap());
-    (config.resp, config.grpc, config.proxy) = (free(), free(), free());
+    let free = || "127.0.0.1:0".parse().unwrap();
+    for role in [ListenerRole::Proxy, ListenerRole::Grpc, ListenerRole::Resp] {
+        config.listen(role, free());
+    }
     // No server listens at this address, so a request that is passed on fails with another status.
     config.proxying = ProxyConfig::open(to(&["127.0.0.1:1".parse().unwrap()], route("jobs"))).unwrap();
     World::queued(1, config).await

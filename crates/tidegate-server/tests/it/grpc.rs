@@ -13,7 +13,7 @@ mod services;
 
 use std::time::Duration;
 
-use tidegate_server::ServerConfig;
+use tidegate_server::{ListenerRole, ServerConfig};
 use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
 use tidegate_wire::envoy::{
     Code, DescriptorStatus, RateLimitDescriptor, RateLimitRequest, RateLimitResponse, RateLimitUnit,
@@ -29,7 +29,7 @@ use crate::world::{World, api, loopback};
 /// With a listener for gRPC.
 fn config() -> ServerConfig {
     let mut config = loopback();
-    config.grpc = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Grpc, "127.0.0.1:0".parse().unwrap());
     config
 }
 

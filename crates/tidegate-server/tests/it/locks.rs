@@ -98,7 +98,7 @@ authorization:
     fn address(&self, listener: Listener) -> SocketAddr {
         let handle = &self.daemon.handle;
         let address = match listener {
-            Listener::Http => handle.http().first(),
+            Listener::Http => handle.http(),
             Listener::Grpc => handle.grpc(),
             Listener::Resp => handle.resp(),
             Listener::Proxy => handle.proxy(),

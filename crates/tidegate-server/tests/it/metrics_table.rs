@@ -82,7 +82,7 @@ async fn start(policy: &str) -> Handle {
 }
 
 async fn page(handle: &Handle) -> String {
-    Client::connect(handle.http()[0].tcp().unwrap()).await.get("/metrics").await.body
+    Client::connect(handle.http().unwrap().tcp().unwrap()).await.get("/metrics").await.body
 }
 
 /// A server that answers every request with the beginning of an answer.
@@ -143,7 +143,7 @@ proxy:
 "
     ))
     .await;
-    let mut client = Client::connect(handle.http()[0].tcp().unwrap()).await;
+    let mut client = Client::connect(handle.http().unwrap().tcp().unwrap()).await;
     for body in [r#"{"namespace":"api"}"#, r#"{"namespace":"api"}"#, "{"] {
         client.post("/v1/check", body).await;
     }
@@ -204,7 +204,7 @@ namespaces: { api: { limits: [{ name: per-user, key: [user], rate: 1/m }] } }
 ",
     )
     .await;
-    let mut client = Client::connect(handle.http()[0].tcp().unwrap()).await;
+    let mut client = Client::connect(handle.http().unwrap().tcp().unwrap()).await;
     for (user, keys) in [("ada", 1), ("bob", 2), ("bob", 2)] {
         client.post("/v1/check", &format!(r#"{{"namespace":"api","attributes":{{"user":"{user}"}}}}"#)).await;
         let page = page(&handle).await;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidegate_server::ListenerRole;
+
 use crate::world::{World, api, loopback};
 
 const USER: &str = r#""namespace":"api","attributes":{"user":"ada"}"#;
@@ -189,7 +191,7 @@ async fn operators_see_limits_and_the_most_refused_keys() {
 #[tokio::test]
 async fn an_admin_listener_of_its_own_takes_the_operators_routes_with_it() {
     let mut config = loopback();
-    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Admin, "127.0.0.1:0".parse().unwrap());
     let world = World::with([api()], config).await;
     let admin = world.handle.admin().unwrap().tcp().unwrap();
     assert_ne!(admin, world.address());

@@ -93,7 +93,7 @@ proxy:
     }
 
     async fn client(&self) -> Client {
-        Client::connect(self.handle.http()[0].tcp().unwrap()).await
+        Client::connect(self.handle.http().unwrap().tcp().unwrap()).await
     }
 
     async fn get(&self, target: &str) -> Answer {

@@ -33,7 +33,7 @@ use tidegate_core::algorithm::Concurrency;
 use tidegate_core::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
 use tidegate_policy::policy::proxy::{Proxy, Route, Upstream};
-use tidegate_server::ProxyConfig;
+use tidegate_server::{ListenerRole, ProxyConfig};
 
 use crate::client::{Answer, Client};
 use crate::eventually::eventually;
@@ -65,7 +65,7 @@ pub(crate) fn to(servers: &[SocketAddr], route: Route) -> Proxy {
 
 async fn world(config: Proxy) -> World {
     let mut server = loopback();
-    server.proxy = Some("127.0.0.1:0".parse().unwrap());
+    server.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
     server.proxying = ProxyConfig::open(config).unwrap();
     World::with(namespaces(), server).await
 }

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_server::ServerConfig;
+use tidegate_server::{ListenerRole, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -17,14 +17,14 @@ const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
 /// With listeners for callers, for operators and for requests to pass on.
 fn config() -> ServerConfig {
     let mut config = loopback();
-    config.admin = Some("127.0.0.1:0".parse().unwrap());
-    config.proxy = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Admin, "127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
     config
 }
 
 fn listeners(world: &World) -> [SocketAddr; 3] {
     let handle = &world.handle;
-    [&handle.http()[0], handle.admin().unwrap(), handle.proxy().unwrap()].map(|one| one.tcp().unwrap())
+    [handle.http().unwrap(), handle.admin().unwrap(), handle.proxy().unwrap()].map(|one| one.tcp().unwrap())
 }
 
 async fn status(address: SocketAddr, request: &str) -> u16 {
@@ -191,7 +191,7 @@ async fn pages_of_other_sites_change_nothing_where_nobody_is_asked_for_a_token()
 #[tokio::test]
 async fn an_ipv6_listener_serves_and_is_guarded_as_one_of_ipv4() {
     let mut config = loopback();
-    config.http = vec!["[::1]:0".parse().unwrap()];
+    config.listen(ListenerRole::Http, "[::1]:0".parse().unwrap());
     config.bounds.connections = 2;
     if tokio::net::TcpListener::bind("[::1]:0").await.is_err() {
         let test = "an_ipv6_listener_serves_and_is_guarded_as_one_of_ipv4";

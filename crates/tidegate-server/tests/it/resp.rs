@@ -14,7 +14,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use tidegate_engine::NamespaceConfig;
-use tidegate_server::ServerConfig;
+use tidegate_server::{ListenerRole, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -172,7 +172,7 @@ fn words(line: &str) -> Vec<u8> {
 
 fn config() -> ServerConfig {
     let mut config = loopback();
-    config.resp = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Resp, "127.0.0.1:0".parse().unwrap());
     config
 }
 

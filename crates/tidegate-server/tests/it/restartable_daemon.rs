@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate_core::Timestamp;
 use tidegate_server::policy_file::PolicyFile;
-use tidegate_server::{Handle, ManualClock, from_policy};
+use tidegate_server::{Handle, ListenerRole, ManualClock, from_policy};
 
 use crate::client::{Answer, Client};
 use crate::eventually::{eventually, eventually_some};
@@ -93,7 +93,7 @@ impl RestartableDaemon {
         let checked = tidegate_policy::parse_bytes("policy.yaml", &text, &|_| None);
         let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
         let mut config = from_policy::server_config(&policy).unwrap();
-        config.http = vec!["127.0.0.1:0".parse().unwrap()];
+        config.listen(ListenerRole::Http, "127.0.0.1:0".parse().unwrap());
         config.bounds.drain_grace = Duration::ZERO;
         // The disk may be busy with other programs.
         config.bounds.store_timeout = Duration::from_mins(1);
@@ -161,7 +161,7 @@ impl RestartableDaemon {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        Client::connect(self.handle.as_ref().unwrap().http()[0].tcp().unwrap()).await
+        Client::connect(self.handle.as_ref().unwrap().http().unwrap().tcp().unwrap()).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

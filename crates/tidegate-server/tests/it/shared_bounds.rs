@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use tidegate_server::ServerConfig;
+use tidegate_server::{ListenerRole, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -22,9 +22,9 @@ const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
 fn config() -> ServerConfig {
     let mut config = loopback();
     let any: tidegate_server::Address = "127.0.0.1:0".parse().unwrap();
-    config.admin = Some(any.clone());
-    config.grpc = Some(any.clone());
-    config.resp = Some(any);
+    config.listen(ListenerRole::Admin, any.clone());
+    config.listen(ListenerRole::Grpc, any.clone());
+    config.listen(ListenerRole::Resp, any);
     config
 }
 

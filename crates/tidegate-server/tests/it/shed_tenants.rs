@@ -7,7 +7,7 @@ use std::time::Duration;
 use prost_types::value::Kind;
 use serde_json::{Value, json};
 use tidegate_engine::Event;
-use tidegate_server::{Clock, Handle, ManualClock, from_policy};
+use tidegate_server::{Clock, Handle, ListenerRole, ManualClock, from_policy};
 
 use crate::client::{Answer, Client, post};
 use crate::eventually::{eventually, eventually_some};
@@ -72,7 +72,7 @@ proxy:
     }
 
     async fn client(&self) -> Client {
-        Client::connect(self.handle.http()[0].tcp().unwrap()).await
+        Client::connect(self.handle.http().unwrap().tcp().unwrap()).await
     }
 
     async fn get(&self, target: &str) -> Answer {
@@ -382,8 +382,8 @@ async fn issue_39_a_deadline_that_is_over_names_the_tenant() {
 async fn issue_39_the_cursor_names_the_tenant_and_explain_says_both_levels() {
     let (log, _guard) = listen("tidegate::refusal=info");
     let mut config = loopback();
-    config.grpc = Some("127.0.0.1:0".parse().unwrap());
-    config.resp = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Grpc, "127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Resp, "127.0.0.1:0".parse().unwrap());
     let world = World::in_flight(1000, config).await;
     let now = world.clock.now();
     let until = now.saturating_add(Duration::from_mins(1));

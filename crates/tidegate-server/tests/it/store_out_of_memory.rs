@@ -27,7 +27,7 @@ namespaces:
     config.bounds.drain_grace = Duration::ZERO;
     let clock = Arc::new(ManualClock::new(START));
     let handle = from_policy::serve_on(&policy, text.as_bytes(), config, clock).await.unwrap();
-    let mut client = Client::connect(handle.http()[0].tcp().unwrap()).await;
+    let mut client = Client::connect(handle.http().unwrap().tcp().unwrap()).await;
     for _ in 0..3 {
         let refused = client.post("/v1/check", r#"{"namespace":"quotas","attributes":{}}"#).await;
         let text = refused.body.clone();

@@ -3,7 +3,6 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,8 @@ use rcgen::ExtendedKeyUsagePurpose;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
-use tidegate_server::tls::TlsFiles;
+use tidegate_policy::policy::Tls;
+use tidegate_server::ListenerRole;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -24,14 +24,14 @@ use crate::restartable_daemon::Folder;
 use crate::world::{World, api, loopback};
 
 /// The files of a listener with a certificate of this authority.
-fn files(folder: &Folder, server: &Authority, clients: Option<&Authority>) -> TlsFiles {
-    let write = |name: &str, text: &str| -> PathBuf {
+fn files(folder: &Folder, server: &Authority, clients: Option<&Authority>) -> Tls {
+    let write = |name: &str, text: &str| -> String {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
-        path
+        path.to_str().unwrap().to_owned()
     };
     let issued = server.issue(ExtendedKeyUsagePurpose::ServerAuth);
-    TlsFiles {
+    Tls {
         cert: write("cert.pem", &issued.cert),
         key: write("key.pem", &issued.key),
         client_ca: clients.map(|clients| write("clients.pem", &clients.pem())),
@@ -66,21 +66,13 @@ fn resuming(
 }
 
 /// A daemon with TLS by `files` on all its listeners.
-async fn everywhere(files: &TlsFiles, idle_timeout: Duration) -> (World, [SocketAddr; 5]) {
+async fn everywhere(files: &Tls, idle_timeout: Duration) -> (World, [SocketAddr; 5]) {
     let mut config = loopback();
     config.bounds.idle_timeout = idle_timeout;
-    let free: Option<tidegate_server::Address> = Some("127.0.0.1:0".parse().unwrap());
-    (config.admin, config.grpc, config.resp, config.proxy) = (free.clone(), free.clone(), free.clone(), free);
-    config.proxying = tidegate_server::ProxyConfig::to_upstream("http://127.0.0.1:9", "api").unwrap();
-    for tls in [
-        &mut config.http_tls,
-        &mut config.admin_tls,
-        &mut config.grpc_tls,
-        &mut config.resp_tls,
-        &mut config.proxy_tls,
-    ] {
-        *tls = Some(files.clone());
+    for role in ListenerRole::ALL {
+        config.listen(role, "127.0.0.1:0".parse().unwrap()).tls = Some(files.clone());
     }
+    config.proxying = tidegate_server::ProxyConfig::to_upstream("http://127.0.0.1:9", "api").unwrap();
     let world = World::with([api()], config).await;
     let handle = &world.handle;
     let others = [handle.admin(), handle.grpc(), handle.resp(), handle.proxy()];
@@ -165,7 +157,7 @@ async fn connect(
 async fn a_listener_with_tls_serves_https_and_tells_plain_text_nothing() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let mut config = loopback();
-    config.http_tls = Some(files(&folder, &authority, None));
+    config.listeners[0].tls = Some(files(&folder, &authority, None));
     let world = World::with([api()], config).await;
     let mut client = Client::over(connect(&world, &authority, None).await.unwrap());
     let answer = client.post("/v1/check", r#"{"namespace":"api","attributes":{"user":"ada"}}"#).await;
@@ -183,7 +175,7 @@ async fn a_listener_with_tls_serves_https_and_tells_plain_text_nothing() {
 async fn with_a_ca_for_clients_only_its_clients_are_served() {
     let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
     let mut config = loopback();
-    config.http_tls = Some(files(&folder, &server, Some(&clients)));
+    config.listeners[0].tls = Some(files(&folder, &server, Some(&clients)));
     let world = World::with([api()], config).await;
     let is_served = |issued: Option<Issued>| {
         let (world, server) = (&world, &server);
@@ -204,7 +196,7 @@ async fn with_a_ca_for_clients_only_its_clients_are_served() {
 async fn a_handshake_that_never_comes_ends_after_the_time_for_headers() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let mut config = loopback();
-    config.http_tls = Some(files(&folder, &authority, None));
+    config.listeners[0].tls = Some(files(&folder, &authority, None));
     config.bounds.header_timeout = Duration::from_secs(3);
     let world = World::with([api()], config).await;
     let mut silent = world.client().await;
@@ -217,9 +209,9 @@ async fn a_balancer_names_the_client_before_the_handshake() {
     use tidegate_server::ProxyConfig;
     let (folder, authority) = (Folder::new(), Authority::new());
     let mut config = loopback();
-    config.proxy = Some("127.0.0.1:0".parse().unwrap());
-    config.proxy_tls = Some(files(&folder, &authority, None));
-    config.proxy_protocol = true;
+    let listener = config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
+    listener.tls = Some(files(&folder, &authority, None));
+    listener.proxy_protocol = true;
     let mut proxy = Proxy::to_upstream("http://127.0.0.1:9", "api").unwrap();
     proxy.trusted = vec!["127.0.0.1".parse().unwrap()];
     config.proxying = ProxyConfig::open(proxy).unwrap();

@@ -1,7 +1,7 @@
 //! The memory that requests hold while they wait, as the waiting room counts it.
 
 use tidegate_engine::RoomUse;
-use tidegate_server::ServerConfig;
+use tidegate_server::{ListenerRole, ServerConfig};
 
 use crate::departures::http2::{call, preface, reset};
 use crate::departures::{Caller, JOB};
@@ -14,7 +14,7 @@ const STREAM: usize = 16 << 10;
 
 fn config() -> ServerConfig {
     let mut config = loopback();
-    config.grpc = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Grpc, "127.0.0.1:0".parse().unwrap());
     config
 }
 

@@ -152,7 +152,7 @@ impl World {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.handle.http()[0].tcp().unwrap()
+        self.handle.http().unwrap().tcp().unwrap()
     }
 
     pub(crate) async fn client(&self) -> Client {

@@ -8,8 +8,8 @@ use rcgen::ExtendedKeyUsagePurpose;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tidegate_net::connections::RESET_WINDOW;
-use tidegate_server::ServerConfig;
-use tidegate_server::tls::TlsFiles;
+use tidegate_policy::policy::Tls;
+use tidegate_server::{ListenerRole, ServerConfig};
 
 use super::{Caller, Leave, WAYS};
 use crate::authority::Authority;
@@ -20,7 +20,7 @@ use crate::world::{World, loopback};
 
 fn config() -> ServerConfig {
     let mut config = loopback();
-    config.resp = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Resp, "127.0.0.1:0".parse().unwrap());
     config
 }
 
@@ -84,7 +84,8 @@ impl TlsWorld {
         std::fs::write(&cert, issued.cert).unwrap();
         std::fs::write(&key, issued.key).unwrap();
         let mut config = loopback();
-        config.http_tls = Some(TlsFiles { cert, key, client_ca: None });
+        let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+        config.listeners[0].tls = Some(Tls { cert: text(&cert), key: text(&key), client_ca: None });
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder =
             ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();

@@ -7,7 +7,7 @@ use tidegate_core::algorithm::Concurrency;
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Limit};
 use tidegate_engine::{NamespaceConfig, PermitPage};
-use tidegate_server::{Clock as _, ManualClock};
+use tidegate_server::{Clock as _, ListenerRole, ManualClock};
 use tokio::sync::Semaphore;
 
 use super::{Caller, WAYS};
@@ -80,7 +80,7 @@ async fn issue_39_an_answer_that_was_read_is_its_callers_if_a_later_one_of_the_c
         let clock = Arc::new(ManualClock::new(START));
         let (store, mut asked, lets) = Slow::new(&clock);
         let mut config = loopback();
-        config.resp = Some("127.0.0.1:0".parse().unwrap());
+        config.listen(ListenerRole::Resp, "127.0.0.1:0".parse().unwrap());
         config.bounds.store_timeout = Duration::from_mins(1);
         let concurrency = Algorithm::Concurrency(Concurrency::new(1, Duration::from_hours(1)).unwrap());
         let local = NamespaceConfig::new("local", [Limit::new("one", concurrency)]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_policy::envoy::{Semantics, Settings};
 use tidegate_policy::policy::envoy::EnvoyRatelimit;
-use tidegate_server::EnvoyFiles;
+use tidegate_server::{EnvoyFiles, ListenerRole};
 use tidegate_wire::envoy::{Code, RateLimitDescriptor, RateLimitUnit};
 
 use super::{Envoy, app, back, config, header, lefts, request, under, user, weighing};
@@ -26,7 +26,7 @@ descriptors:
 pub(super) async fn world(folder: &Folder, settings: Settings) -> World {
     let path = folder.path().display().to_string();
     let mut config = config();
-    config.resp = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Resp, "127.0.0.1:0".parse().unwrap());
     config.envoy_ratelimit = Some(EnvoyFiles::open(&EnvoyRatelimit { path, settings }).unwrap());
     World::with([api()], config).await
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_core::limit::Consistency;
 use tidegate_engine::NamespaceConfig;
 use tidegate_policy::envoy::Settings;
-use tidegate_server::ManualClock;
+use tidegate_server::{ListenerRole, ManualClock};
 use tidegate_wire::envoy::json;
 
 use super::files::{SHOP, folder, world as shop};
@@ -157,7 +157,7 @@ authorization:
 "
     );
     let daemon = Guarded::start(folder, &rest).await;
-    let address = daemon.handle.http()[0].tcp().unwrap();
+    let address = daemon.handle.http().unwrap().tcp().unwrap();
     let ada = question("shop", "user", "ada");
     for (token, body, status) in [
         (None, ada.clone(), 401),
@@ -193,7 +193,7 @@ async fn operators_see_the_limits_of_the_files_as_the_peer_dumps_them() {
 #[tokio::test]
 async fn without_files_there_is_no_dump_and_with_a_listener_for_operators_it_is_there() {
     let mut config = config();
-    config.admin = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Admin, "127.0.0.1:0".parse().unwrap());
     let world = World::with([api()], config).await;
     let admin = world.handle.admin().unwrap().tcp().unwrap();
     let answer = Client::connect(admin).await.get("/rlconfig").await;

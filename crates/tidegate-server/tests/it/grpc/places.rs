@@ -7,8 +7,8 @@ use prost::Message;
 use rcgen::ExtendedKeyUsagePurpose;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tidegate_server::tls::TlsFiles;
-use tidegate_server::{Address, ManualClock, from_policy};
+use tidegate_policy::policy::Tls;
+use tidegate_server::{Address, ListenerRole, ManualClock, from_policy};
 use tidegate_wire::envoy::{RateLimitDescriptor, SHOULD_RATE_LIMIT};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -28,7 +28,7 @@ async fn it_is_on_a_unix_socket_as_well() {
     let folder = Folder::new();
     let path = folder.path().join("grpc.sock");
     let mut config = config();
-    config.grpc = Some(Address::Unix(path.clone()));
+    config.listen(ListenerRole::Grpc, Address::Unix(path.clone()));
     let world = World::with([api()], config).await;
     let stream = UnixStream::connect(&path).await.unwrap();
     let told = exchange(stream, SHOULD_RATE_LIMIT, None, message("api", user("ada"))).await;
@@ -44,12 +44,11 @@ async fn it_speaks_tls_and_then_nothing_else() {
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
-        path
+        path.to_str().unwrap().to_owned()
     };
-    let files =
-        TlsFiles { cert: write("cert", &issued.cert), key: write("key", &issued.key), client_ca: None };
+    let files = Tls { cert: write("cert", &issued.cert), key: write("key", &issued.key), client_ca: None };
     let mut config = config();
-    config.grpc_tls = Some(files);
+    config.listen(ListenerRole::Grpc, "127.0.0.1:0".parse().unwrap()).tls = Some(files);
     let world = World::with([api()], config).await;
     let address = world.handle.grpc().unwrap().tcp().unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -61,7 +61,7 @@ async fn the_resources_of_the_policy_are_listed_with_their_queues_and_signals() 
         daemon.post("/v1/check", &json!({"namespace": "shop", "resource": "app"})).await;
     }
     let body = r#"{"namespace":"shop","resource":"app","wait_ms":60000}"#;
-    let mut stream = TcpStream::connect(daemon.handle.http()[0].tcp().unwrap()).await.unwrap();
+    let mut stream = TcpStream::connect(daemon.handle.http().unwrap().tcp().unwrap()).await.unwrap();
     stream.write_all(crate::client::post("/v1/check", body).as_bytes()).await.unwrap();
     daemon.until_waiting(1).await;
     let app = daemon.resource("app").await;

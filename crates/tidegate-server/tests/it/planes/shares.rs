@@ -40,7 +40,7 @@ async fn served(daemon: &Daemon) -> [usize; 2] {
     for index in 0..2 * WAITING {
         let (sender, namespace) = (sender.clone(), ["shop", "blog"][index % 2]);
         let request = post("/v1/check", &body(namespace).to_string());
-        let address = daemon.handle.http()[0].tcp().unwrap();
+        let address = daemon.handle.http().unwrap().tcp().unwrap();
         callers.spawn(async move {
             let mut client = Client::connect(address).await;
             client.send(request).await;

@@ -168,7 +168,7 @@ async fn a_client_that_leaves_is_out_of_the_queue_at_once_however_it_leaves() {
         let next_look = begun + Duration::from_secs(begun.elapsed().as_secs() + 1);
         // Sleeps: on tokio's paused clock, until the sweep has looked.
         tokio::time::sleep_until(next_look + NOTICED_WITHIN).await;
-        let address = daemon.handle.http()[0].tcp().unwrap();
+        let address = daemon.handle.http().unwrap().tcp().unwrap();
         if how == "http2" {
             let client = Http2::connect(address).await;
             let asked = client.ask(PLACE);
@@ -211,7 +211,7 @@ async fn a_client_that_ends_its_output_is_answered_where_nothing_waits_in_a_queu
     let daemon = Daemon::start(QUEUED).await;
     for wait in ["", r#","wait_ms":60000"#] {
         let body = format!(r#"{{"namespace":"shop","resource":"bare"{wait}}}"#);
-        let address = daemon.handle.http()[0].tcp().unwrap();
+        let address = daemon.handle.http().unwrap().tcp().unwrap();
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(post("/v1/check", &body).as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
@@ -224,7 +224,7 @@ async fn a_client_that_ends_its_output_is_answered_where_nothing_waits_in_a_queu
 async fn a_thousand_waits_of_clients_that_leave_give_everything_back_and_more_are_turned_away() {
     let daemon = Daemon::start(QUEUED).await;
     let held = daemon.take("app").await;
-    let address = daemon.handle.http()[0].tcp().unwrap();
+    let address = daemon.handle.http().unwrap().tcp().unwrap();
     let mut clients = Vec::new();
     for _ in 0..4 {
         // A connection takes 256 requests of HTTP/2 at a time.

@@ -14,7 +14,7 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_clock::Clock;
-use tidegate_server::ProxyConfig;
+use tidegate_server::{ListenerRole, ProxyConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -244,7 +244,7 @@ async fn world_of(server: SocketAddr, version: Version, moment: Moment, cause: C
     let mut proxy = to(&[server], route);
     proxy.upstreams[0].http2 = version == Version::Http2;
     let mut config = loopback();
-    config.proxy = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
     config.proxying = ProxyConfig::open(proxy).unwrap();
     World::in_flight(1, config).await
 }

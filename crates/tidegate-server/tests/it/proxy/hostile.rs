@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::upstream::{serve, well};
 use super::{get, namespaces, route, to, world};
-use tidegate_server::ProxyConfig;
+use tidegate_server::{ListenerRole, ProxyConfig};
 
 use crate::world::{World, loopback};
 
@@ -110,7 +110,7 @@ async fn heads_that_trickle_are_cut_off() {
     let (server, _) = well().await;
     let mut config = loopback();
     config.bounds.header_timeout = Duration::from_millis(50);
-    config.proxy = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
     config.proxying = ProxyConfig::open(to(&[server], route("api"))).unwrap();
     let world = World::with(namespaces(), config).await;
     let mut client = world.proxied().await;
@@ -258,7 +258,7 @@ async fn a_flood_of_unique_keys_makes_no_series_holds_nothing_and_leaves_others_
     let (server, _) = well().await;
     let world = World::with(namespaces(), {
         let mut config = loopback();
-        config.proxy = Some("127.0.0.1:0".parse().unwrap());
+        config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
         config.proxying = ProxyConfig::open(to(&[server], route("api"))).unwrap();
         config
     })

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::upstream::{Seen, well};
 use super::{get, namespaces, route, to};
-use tidegate_server::ProxyConfig;
+use tidegate_server::{ListenerRole, ProxyConfig};
 
 use crate::client::Client;
 use crate::world::{World, loopback};
@@ -21,8 +21,7 @@ async fn on_ipv6(test: &str, trusted: &[&str], proxy_protocol: bool) -> Option<(
     let user = ("user".to_owned(), "client_ip".parse().unwrap());
     by_address.attributes = vec![user];
     let mut config = loopback();
-    config.proxy = Some("[::1]:0".parse().unwrap());
-    config.proxy_protocol = proxy_protocol;
+    config.listen(ListenerRole::Proxy, "[::1]:0".parse().unwrap()).proxy_protocol = proxy_protocol;
     let mut proxy = to(&[server], by_address);
     proxy.trusted = trusted.iter().map(|text| text.parse().unwrap()).collect();
     config.proxying = ProxyConfig::open(proxy).unwrap();

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::upstream::{answering, serve};
 use super::{get, route, to};
-use tidegate_server::ProxyConfig;
+use tidegate_server::{ListenerRole, ProxyConfig};
 
 use crate::world::{World, loopback};
 
@@ -26,7 +26,7 @@ impl World {
 
 async fn world(server: std::net::SocketAddr) -> World {
     let mut config = loopback();
-    config.proxy = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
     config.proxying = ProxyConfig::open(to(&[server], route("api"))).unwrap();
     World::in_flight(10, config).await
 }

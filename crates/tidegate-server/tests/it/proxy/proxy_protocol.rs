@@ -5,7 +5,7 @@ use tokio::io::AsyncReadExt;
 
 use super::upstream::{Seen, well};
 use super::{get, namespaces, route, to};
-use tidegate_server::ProxyConfig;
+use tidegate_server::{ListenerRole, ProxyConfig};
 
 use crate::client::{Answer, Client};
 use crate::eventually::eventually;
@@ -24,8 +24,7 @@ fn by_address() -> Route {
 async fn behind(trusted: &[&str]) -> (World, Seen) {
     let (server, seen) = well().await;
     let mut config = loopback();
-    config.proxy = Some("127.0.0.1:0".parse().unwrap());
-    config.proxy_protocol = true;
+    config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap()).proxy_protocol = true;
     let mut proxy = to(&[server], by_address());
     proxy.trusted = trusted.iter().map(|text| text.parse().unwrap()).collect();
     config.proxying = ProxyConfig::open(proxy).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::Timestamp;
 use tidegate_policy::policy::proxy::{Proxy, Route};
-use tidegate_server::{Clock, ManualClock, ProxyConfig};
+use tidegate_server::{Clock, ListenerRole, ManualClock, ProxyConfig};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
@@ -287,7 +287,7 @@ impl Clock for CountingClock {
 /// As [`world`], with a clock that counts.
 async fn counting(config: Proxy) -> (World, Arc<CountingClock>) {
     let mut server = loopback();
-    server.proxy = Some("127.0.0.1:0".parse().unwrap());
+    server.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
     server.proxying = ProxyConfig::open(config).unwrap();
     let clock = Arc::new(ManualClock::new(START));
     let counting = Arc::new(CountingClock {

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use super::hostile::{PREFACE, frame, head};
 use super::upstream::serve;
 use super::{get, namespaces, route, to};
-use tidegate_server::ProxyConfig;
+use tidegate_server::{ListenerRole, ProxyConfig};
 
 use crate::eventually::eventually;
 use crate::paused_clock::at_this_instant;
@@ -38,7 +38,7 @@ async fn generous() -> SocketAddr {
 async fn attentive(route: Route) -> World {
     let mut config = loopback();
     config.bounds.header_timeout = Duration::from_millis(40);
-    config.proxy = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
     config.proxying = ProxyConfig::open(to(&[generous().await], route)).unwrap();
     World::with(namespaces(), config).await
 }

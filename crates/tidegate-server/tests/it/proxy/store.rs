@@ -7,7 +7,7 @@ use tidegate_core::algorithm::Concurrency;
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
-use tidegate_server::ManualClock;
+use tidegate_server::{ListenerRole, ManualClock};
 
 use super::upstream::well;
 use super::{get, route, to};
@@ -26,7 +26,7 @@ async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
     let namespace = NamespaceConfig::new("api", limits);
     let (server, seen) = well().await;
     let mut config = loopback();
-    config.proxy = Some("127.0.0.1:0".parse().unwrap());
+    config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
     config.proxying = ProxyConfig::open(to(&[server], route("api"))).unwrap();
     config.bounds.store_timeout = Duration::from_mins(1);
     let clock = Arc::new(ManualClock::new(START));

@@ -1,6 +1,6 @@
 //! Peers on a Unix socket, who have no address of their own.
 
-use tidegate_server::Address;
+use tidegate_server::{Address, ListenerRole};
 use tokio::net::UnixStream;
 
 use super::upstream::{Seen, well};
@@ -22,7 +22,7 @@ impl Socket {
         let (server, seen) = well().await;
         let folder = Folder::new();
         let mut config = loopback();
-        config.proxy = Some(Address::Unix(folder.path().join("proxy.sock")));
+        config.listen(ListenerRole::Proxy, Address::Unix(folder.path().join("proxy.sock")));
         let mut by_address = route("api");
         let user = ("user".to_owned(), "client_ip".parse().unwrap());
         by_address.attributes = vec![user];

@@ -4,13 +4,15 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_server::tls::TlsFiles;
+use tidegate_policy::policy::Tls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::throttle::page;
 use super::{Client, Reply, address, config, framed, words, world, world_with};
+use tidegate_server::ListenerRole;
+
 use crate::authority::Authority;
 use crate::eventually::PATIENCE;
 use crate::paused_clock::at_this_instant;
@@ -216,7 +218,7 @@ async fn connections_are_counted_with_the_others() {
 async fn a_unix_socket_is_served() {
     let path = std::env::temp_dir().join(format!("tidegate-resp-{}.sock", std::process::id()));
     let mut config = config();
-    config.resp = Some(tidegate_server::Address::Unix(path.clone()));
+    config.listen(ListenerRole::Resp, tidegate_server::Address::Unix(path.clone()));
     let world = crate::world::World::with([api()], config).await;
     let mut client = Client::over(UnixStream::connect(&path).await.unwrap());
     assert_eq!(client.ask("CL.THROTTLE k 1 1 60").await, "[0, 2, 1, -1, 60]");
@@ -231,7 +233,9 @@ async fn tls_is_spoken_where_it_is_configured() {
     std::fs::write(&cert, &issued.cert).unwrap();
     std::fs::write(&key, &issued.key).unwrap();
     let mut config = config();
-    config.resp_tls = Some(TlsFiles { cert, key, client_ca: None });
+    let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    config.listen(ListenerRole::Resp, "127.0.0.1:0".parse().unwrap()).tls =
+        Some(Tls { cert: text(&cert), key: text(&key), client_ca: None });
     let (world, mut plain) = world_with([api()], config).await;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider);
