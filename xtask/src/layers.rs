@@ -13,7 +13,10 @@ use crate::cargo::{cargo, output_of};
 use crate::workspace::{self, Member};
 use crate::{checkout, sleeps};
 
-use rules::{ANY, IMPURE_PACKAGES, INHERITED, Kind, LEAST_BANS, MODEL_OF_BANS, matches, rule_for};
+pub(crate) use rules::INTERNAL;
+use rules::{
+    ANY, IMPURE_PACKAGES, INHERITED, INTERNAL_NOTICE, Kind, LEAST_BANS, MODEL_OF_BANS, matches, rule_for,
+};
 
 mod circles;
 mod crate_source;
@@ -70,6 +73,24 @@ pub(crate) fn counts() -> Result<Counts, String> {
     Ok(counts)
 }
 
+/// The internal crates that do not say so in their first line.
+fn unmarked_internals(members: &[Member]) -> Result<Vec<String>, String> {
+    let mut problems = Vec::new();
+    for name in INTERNAL {
+        let Some(member) = members.iter().find(|member| member.name == *name) else {
+            problems.push(format!("{name} is listed as internal, and there is no such crate"));
+            continue;
+        };
+        let path = member.folder.join("src/lib.rs");
+        let text = fs::read_to_string(&path)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        if !text.starts_with(INTERNAL_NOTICE) {
+            problems.push(format!("{name}: begin src/lib.rs with `{INTERNAL_NOTICE}`"));
+        }
+    }
+    Ok(problems)
+}
+
 /// Every broken rule of this workspace.
 pub(crate) fn problems() -> Result<Vec<String>, String> {
     let members = workspace::members()?;
@@ -77,6 +98,7 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
     problems.extend(unallowed_findings(&members)?);
     problems.extend(sole_users::broken(&members)?);
     problems.extend(request_chains::broken(&members)?);
+    problems.extend(unmarked_internals(&members)?);
     problems.extend(sleeps::problems(&members)?);
     let bans = fs::read_to_string(checkout::root().join("crates").join(MODEL_OF_BANS).join("clippy.toml"));
     let bans = bans.as_deref().map(bans_in).unwrap_or_default();

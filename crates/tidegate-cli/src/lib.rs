@@ -1,4 +1,4 @@
-//! The commands of the program `tidegate`.
+//! Internal, no promise: the commands of the program `tidegate`.
 //!
 //! A library, so that it is compiled beside the daemon that it starts: a program waits for the
 //! machine code of all that it is linked with, a library only for the types.

@@ -1,6 +1,6 @@
-//! The network ground of Tidegate's protocols, below each of them: connections that are counted,
-//! watched and ended, the bounds of request heads, replies, TLS, and files that are read again when
-//! they change.
+//! Internal, no promise: the network ground of Tidegate's protocols, below each of them. It has
+//! connections that are counted, watched and ended, the bounds of request heads, replies, TLS, and
+//! files that are read again when they change.
 //!
 //! Nothing here decides a request or knows a policy.
 

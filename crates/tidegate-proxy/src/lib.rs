@@ -1,5 +1,5 @@
-//! The reverse proxy: it reads the attributes of a request, has it decided, and forwards it to an
-//! upstream.
+//! Internal, no promise: the reverse proxy. It reads the attributes of a request, has it decided,
+//! and forwards it to an upstream.
 //!
 //! Requests are read in one way or not at all: a value that two readers would take differently is
 //! rejected, because a caller who can have it counted as one thing and served as another has no

@@ -1,5 +1,5 @@
-//! The Tidegate daemon as a library: HTTP listeners before an engine, with metrics, health and a
-//! drain that loses nothing.
+//! Internal, no promise: the Tidegate daemon as a library. It has HTTP listeners before an engine,
+//! with metrics, health and a drain that loses nothing.
 //!
 //! A listener reads a message, asks the engine, and answers; it holds no limit logic of its own.
 //! [`Server::start`] opens the listeners, and tests start the very same server on port 0 with a

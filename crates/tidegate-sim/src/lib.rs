@@ -1,5 +1,5 @@
-//! Simulated worlds in one thread from one seed: members, stores, networks and clocks that go
-//! wrong, and checkers that look on.
+//! Internal, no promise: simulated worlds in one thread from one seed. They have members, stores,
+//! networks and clocks that go wrong, and checkers that look on.
 //!
 //! ```
 //! use tidegate_sim::fleet::{Scenario, simulate};

@@ -133,6 +133,14 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];
 
+/// Crates that are published for `cargo install tidegate-cli` alone. Their API is no promise: nothing
+/// lists it, and the first line of each crate says so.
+pub(crate) const INTERNAL: &[&str] =
+    &["tidegate-net", "tidegate-proxy", "tidegate-server", "tidegate-sim", "tidegate-cli"];
+
+/// How the documentation of such a crate begins.
+pub(crate) const INTERNAL_NOTICE: &str = "//! Internal, no promise:";
+
 /// Packages that bring a clock, a socket, a thread or randomness of their own. A pure crate reaches
 /// none of them, under any of its features and over however many dependencies.
 pub(crate) const IMPURE_PACKAGES: &[&str] = &[
