@@ -1,5 +1,5 @@
-//! The public API of every library that promises one, one item a line, held against the list of it that is
-//! committed: a change that users of a crate would notice shows in the diff of its commit.
+//! The public API of every library that promises one, one item a line, held against the list of it
+//! that is committed: a change that users of a crate would notice shows in the diff of its commit.
 //!
 //! The list is made of what rustdoc says as JSON. The form of that JSON belongs to one version of
 //! Rust, so the version is fixed, as is the version of the crate `public-api` that reads it. The
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use public_api::Builder;
 
-use crate::layers::INTERNAL;
 use crate::cargo::{add_flags, succeeds, target_directory};
+use crate::layers::INTERNAL;
 use crate::tally::Tally;
 use crate::workspace::Member;
 use crate::{checkout, prerequisites, workspace};

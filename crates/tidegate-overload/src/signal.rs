@@ -69,8 +69,8 @@ impl SignalSource {
         }
     }
 
-    /// The target of a signal unless told otherwise: 1 for the places in use, 20 ms for the delay of
-    /// the queue, 0.1 for slow answers. `None` for a pushed signal, whose unit only its sender
+    /// The target of a signal unless told otherwise: 1 for the places in use, 20 ms for the delay
+    /// of the queue, 0.1 for slow answers. `None` for a pushed signal, whose unit only its sender
     /// knows.
     pub const fn default_target(self) -> Option<f64> {
         match self {

@@ -77,7 +77,7 @@ where
                 Box::pin(resp::serve(&daemon.resp, stream, peer.address, &open)).await;
             }
             ListenerRole::Http | ListenerRole::Admin => {
-                Box::pin(serve_http(context, &daemon.http, on(), stream)).await
+                Box::pin(serve_http(context, &daemon.http, on(), stream)).await;
             }
             ListenerRole::Grpc => Box::pin(serve_http(context, &daemon.grpc, on(), stream)).await,
             ListenerRole::Proxy => Box::pin(serve_http(context, &daemon.proxy, on(), stream)).await,

@@ -11,7 +11,7 @@ use crate::raw::NamespaceConfig;
 use crate::raw::name_map::NameMap;
 use crate::suggestion::nearest;
 
-/// The shares by namespace. The schema bounds each share; see [`ResourcePolicy::shares`](crate::policy::resources::ResourcePolicy::shares).
+/// The shares by namespace. The schema bounds each share to [`NamespaceShares::MAX`].
 pub(super) fn shares(
     raw: Option<&NameMap<u64>>,
     namespaces: Option<&NameMap<NamespaceConfig>>,

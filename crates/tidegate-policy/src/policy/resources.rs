@@ -17,8 +17,8 @@ pub struct ResourcePolicy {
     pub config: ResourceConfig,
     /// How long a request waits at most, by its class from the least important, 0 to
     /// [`ResourcePolicy::WAIT_MAX`]; 0 does not wait. The default of a class is the longest wait of
-    /// a lower class, and 0 for the lowest. `None`: no wait is written. Then a request waits as long
-    /// as its route says.
+    /// a lower class, and 0 for the lowest. `None`: no wait is written. Then a request waits as
+    /// long as its route says.
     pub waits: Option<[Duration; Class::ALL.len()]>,
     /// The shares of namespaces within each class, in proportion, 1 to
     /// [`NamespaceShares::MAX`](tidegate_overload::NamespaceShares::MAX), of at most
