@@ -9,9 +9,8 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
-    ArrivalShed, ClassThenArrival, Entrant, NamespaceShares, Obstacle, PlaceBounds, Position, QueueConfig,
-    QueueCounts, QueueTick, ResourceId, RoomBounds, RoomUse, ServiceTimes, TurnVerdict, WaitingNamespaces,
-    WaitingRoom,
+    ArrivalShed, Entrant, NamespaceShares, Obstacle, PlaceBounds, Position, QueueConfig, QueueCounts,
+    QueueTick, ResourceId, RoomBounds, RoomUse, ServiceTimes, TurnVerdict, WaitingNamespaces, WaitingRoom,
 };
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
@@ -58,7 +57,7 @@ struct RoomState {
 }
 
 /// The pure room, with the call of each request beside it.
-type CallRoom = WaitingRoom<ClassThenArrival, Call>;
+type CallRoom = WaitingRoom<Call>;
 
 impl RoomState {
     /// Calls a request for its turn. Its waker is to be woken without the lock.

@@ -139,6 +139,6 @@ pub use stats::ResourceStats;
 pub use tick::TICK;
 pub use unsettled_places::{OverduePlace, UnsettledPlace};
 pub use waiting_room::{
-    ClassThenArrival, Entered, Entrant, Group, Moved, Obstacle, Order, Position, RoomBounds, RoomFull,
-    RoomUse, Served, WaitingConnection, WaitingNamespaces, WaitingRoom,
+    Entered, Entrant, Group, Moved, Obstacle, Position, RoomBounds, RoomFull, RoomUse, Served,
+    WaitingConnection, WaitingNamespaces, WaitingRoom,
 };

@@ -1,8 +1,9 @@
 //! The waiting room: requests that wait for a limit or for a place in flight, in order and within
 //! bounds.
 //!
-//! - The requests that lack the same thing, the [`Obstacle`], form a line. An [`Order`] says which
-//!   request of a line is next; only that one asks the engine again, and the others wait for it.
+//! - The requests that lack the same thing, the [`Obstacle`], form a line. The next one is of the
+//!   highest class and, within the class, arrived first. Only the next one asks the engine again,
+//!   and the others wait for it.
 //! - The line for the places of a resource can be a [`FairQueue`] instead
 //!   ([`WaitingRoom::set_queues`]), which also says whether a request is still worth serving.
 //! - A request whose obstacle changes keeps its arrival.
@@ -30,8 +31,8 @@
 //! displacement looks in addition at each group that has a request of a lower class and whose share
 //! protects it, and at each namespace that has one in a fair queue.
 
-mod class_then_arrival;
-mod order;
+mod entrant;
+mod plain_lines;
 mod room_shares;
 mod total_bytes;
 mod waiting_connection;
@@ -39,7 +40,6 @@ mod waiting_connections;
 mod waiting_namespaces;
 
 use core::cmp::Reverse;
-use core::ops::Bound;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,15 +51,15 @@ use crate::place_bounds::PlaceBounds;
 use crate::position_map::PositionMap;
 use crate::resource_id::ResourceId;
 use crate::service_times::ServiceTimes;
-pub use class_then_arrival::ClassThenArrival;
-pub use order::{Entrant, Group, Obstacle, Order, Position};
+pub use entrant::{Entrant, Group, Obstacle, Position};
+use plain_lines::{CallRank, PlainLines};
 use room_shares::RoomShares;
 pub use room_shares::{RoomBounds, RoomUse};
 pub use waiting_connection::WaitingConnection;
 use waiting_connections::WaitingConnections;
 pub use waiting_namespaces::WaitingNamespaces;
 
-/// All waiting requests, in the order `O`, with a value `B` beside each for its owner.
+/// All waiting requests, with a value `B` beside each for its owner.
 ///
 /// ```
 /// # use tidegate_core::{Class, Timestamp};
@@ -76,9 +76,10 @@ pub use waiting_namespaces::WaitingNamespaces;
 /// # Ok::<(), tidegate_overload::RoomFull>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct WaitingRoom<O = ClassThenArrival, B = ()> {
-    order: O,
-    /// The lines for the places of the resources that have a fair queue; all others are in `order`.
+pub struct WaitingRoom<B = ()> {
+    /// All lines but those in `queues`.
+    lines: PlainLines,
+    /// The lines for the places of the resources that have a fair queue.
     queues: BTreeMap<ResourceId, FairQueue>,
     shares: RoomShares,
     waiters: PositionMap<(Waiter, B)>,
@@ -86,18 +87,12 @@ pub struct WaitingRoom<O = ClassThenArrival, B = ()> {
     aside: BTreeMap<Position, QueueTerms>,
     /// The requests whose connection counts by itself.
     connections: WaitingConnections,
-    /// The requests of each line, by class.
-    lines: BTreeMap<Obstacle, [u32; Class::ALL.len()]>,
-    /// The requests of each group that are in no fair queue, in the order in which they would be
-    /// displaced.
-    groups: BTreeMap<Group, BTreeSet<DisplacementRank>>,
-    /// The first request of each group, in the same order.
-    displaceable: BTreeSet<(DisplacementRank, Group)>,
+    /// The requests of each group that are in no fair queue. The last one is displaced first.
+    groups: BTreeMap<Group, BTreeSet<CallRank>>,
+    /// The last request of each group.
+    displaceable: BTreeSet<(CallRank, Group)>,
     next_arrival: u64,
 }
-
-/// The lowest class first, then the latest arrival.
-type DisplacementRank = (Class, Reverse<Position>);
 
 /// The part of an [`Entrant`] that the room keeps; the rest is in its fair queue, or aside.
 #[derive(Clone, Copy, Debug)]
@@ -109,8 +104,8 @@ struct Waiter {
 }
 
 impl Waiter {
-    const fn rank(&self, position: Position) -> DisplacementRank {
-        (self.class, Reverse(position))
+    const fn rank(&self, position: Position) -> CallRank {
+        (Reverse(self.class), position)
     }
 
     const fn entrant(&self, aside: &QueueTerms) -> Entrant {
@@ -179,20 +174,16 @@ pub struct RoomFull {
     pub bounds: RoomBounds,
 }
 
-impl<O: Order, B> WaitingRoom<O, B> {
+impl<B> WaitingRoom<B> {
     /// An empty room with these bounds.
-    pub fn new(bounds: RoomBounds) -> Self
-    where
-        O: Default,
-    {
+    pub fn new(bounds: RoomBounds) -> Self {
         Self {
-            order: O::default(),
+            lines: PlainLines::default(),
             queues: BTreeMap::new(),
             shares: RoomShares::new(bounds),
             waiters: PositionMap::default(),
             aside: BTreeMap::new(),
             connections: WaitingConnections::default(),
-            lines: BTreeMap::new(),
             groups: BTreeMap::new(),
             displaceable: BTreeSet::new(),
             next_arrival: 0,
@@ -236,8 +227,8 @@ impl<O: Order, B> WaitingRoom<O, B> {
     }
 
     /// Sets which resources have a fair queue, with its settings; the places of all others are
-    /// given in the order `O`. Requests that wait already go on waiting, those that get a fair
-    /// queue only now without a tenant and from `now`.
+    /// given by class, then by arrival. Requests that wait already continue to wait; those that get
+    /// a fair queue only now wait without a tenant and from `now`.
     pub fn set_queues(
         &mut self,
         queues: impl IntoIterator<Item = (ResourceId, QueueConfig)>,
@@ -424,8 +415,8 @@ impl<O: Order, B> WaitingRoom<O, B> {
         let queue = group.resource.and_then(|resource| self.queues.get(&resource));
         for class in Class::ALL {
             let waiting = queue.and_then(|queue| queue.newest_of(class, namespace));
-            let others = self.groups.get(&group).and_then(|requests| requests.first());
-            let outside = others.filter(|(of, _)| *of == class).map(|(_, Reverse(position))| *position);
+            let others = self.groups.get(&group).and_then(|requests| requests.last());
+            let outside = others.filter(|(Reverse(of), _)| *of == class).map(|(_, position)| *position);
             if let Some(victim) = waiting.or(outside) {
                 return self.gives_way(victim, entrant).then_some(victim);
             }
@@ -436,15 +427,15 @@ impl<O: Order, B> WaitingRoom<O, B> {
     /// [`WaitingRoom::displace_for`] for the requests of a class that are in no fair queue: of each
     /// group the one that arrived last.
     fn displace_outside_queues(&mut self, class: Class, entrant: &Entrant) -> Option<Position> {
-        let mut at = Bound::Included(((class, Reverse(Position::new(u64::MAX))), FIRST_GROUP));
-        while let Some(one) = self.displaceable.range((at, Bound::Unbounded)).next().copied()
-            && let ((of, Reverse(position)), _) = one
+        let mut end = ((Reverse(class), Position::new(u64::MAX)), FIRST_GROUP);
+        while let Some(last) = self.displaceable.range(..end).next_back().copied()
+            && let ((Reverse(of), position), _) = last
             && of == class
         {
             if self.gives_way(position, entrant) {
                 return Some(position);
             }
-            at = Bound::Excluded(one);
+            end = last;
         }
         None
     }
@@ -507,9 +498,8 @@ impl<O: Order, B> WaitingRoom<O, B> {
             *waiter = moved;
         }
         if self.queue_of(old).is_none() && self.queue_of(obstacle).is_none() {
-            self.order.moved(position, obstacle);
-            self.leave_line(old, waiter.class);
-            self.lines.entry(obstacle).or_default()[waiter.class as usize] += 1;
+            self.lines.remove(old, waiter.rank(position));
+            self.lines.insert(obstacle, waiter.rank(position));
         } else {
             if let (Obstacle::Answer(_), Some(queue)) = (obstacle, self.queue_mut(old)) {
                 let aside = queue.set_aside(position);
@@ -592,16 +582,15 @@ impl<O: Order, B> WaitingRoom<O, B> {
             let aside = queue.take(position, Some(departure));
             self.aside.extend(aside.map(|aside| (position, QueueTerms { since: None, ..aside })));
         } else {
-            self.order.cancel(position);
+            self.lines.remove(waiter.obstacle, waiter.rank(position));
             self.change_group(waiter.group, |requests| requests.remove(&waiter.rank(position)));
         }
-        self.leave_line(waiter.obstacle, waiter.class);
     }
 
     /// Puts a request in its line.
     fn attach(&mut self, position: Position, waiter: Waiter, now: Timestamp) {
-        let plain = || QueueTerms::new(&Entrant::new(waiter.group, waiter.class, waiter.obstacle));
         if self.queue_of(waiter.obstacle).is_some() {
+            let plain = || QueueTerms::new(&Entrant::new(waiter.group, waiter.class, waiter.obstacle));
             let aside = self.aside.remove(&position).unwrap_or_else(plain);
             let entrant = waiter.entrant(&aside);
             if let Some(queue) = self.queue_mut(waiter.obstacle) {
@@ -611,11 +600,9 @@ impl<O: Order, B> WaitingRoom<O, B> {
                 queue.push_since(position, &entrant, aside.since.unwrap_or(now), now);
             }
         } else {
-            let aside = self.aside.get(&position).copied().unwrap_or_else(plain);
-            self.order.push(position, &waiter.entrant(&aside));
+            self.lines.insert(waiter.obstacle, waiter.rank(position));
             self.change_group(waiter.group, |requests| requests.insert(waiter.rank(position)));
         }
-        self.lines.entry(waiter.obstacle).or_default()[waiter.class as usize] += 1;
     }
 
     fn queue_of(&self, obstacle: Obstacle) -> Option<&FairQueue> {
@@ -637,20 +624,11 @@ impl<O: Order, B> WaitingRoom<O, B> {
         self.queue_of(obstacle)?.next().filter(|next| Some(*next) != before)
     }
 
-    fn leave_line(&mut self, obstacle: Obstacle, class: Class) {
-        if let Some(counts) = self.lines.get_mut(&obstacle) {
-            counts[class as usize] -= 1;
-            if *counts == [0; Class::ALL.len()] {
-                self.lines.remove(&obstacle);
-            }
-        }
-    }
-
-    fn change_group(&mut self, group: Group, change: impl FnOnce(&mut BTreeSet<DisplacementRank>) -> bool) {
+    fn change_group(&mut self, group: Group, change: impl FnOnce(&mut BTreeSet<CallRank>) -> bool) {
         let requests = self.groups.entry(group).or_default();
-        let before = requests.first().copied();
+        let before = requests.last().copied();
         change(requests);
-        let after = requests.first().copied();
+        let after = requests.last().copied();
         if after.is_none() {
             self.groups.remove(&group);
         }
@@ -667,7 +645,7 @@ impl<O: Order, B> WaitingRoom<O, B> {
 
     /// The request that is next at an obstacle.
     pub fn next(&self, obstacle: Obstacle) -> Option<Position> {
-        self.queue_of(obstacle).map_or_else(|| self.order.next(obstacle), FairQueue::next)
+        self.queue_of(obstacle).map_or_else(|| self.lines.next(obstacle), FairQueue::next)
     }
 
     /// Whether a request is the next of its line; `false` also if it has no position any more.
@@ -712,7 +690,7 @@ impl<O: Order, B> WaitingRoom<O, B> {
         obstacles: impl IntoIterator<Item = Obstacle>,
         class: Class,
     ) -> Option<Obstacle> {
-        if self.lines.is_empty() {
+        if self.waiters.is_empty() {
             return None;
         }
         let lowest = |obstacle| if self.queue_of(obstacle).is_some() { Class::Sheddable } else { class };
@@ -722,11 +700,8 @@ impl<O: Order, B> WaitingRoom<O, B> {
     /// Whether a request of this class or a higher one waits at an obstacle: what a request that
     /// does not wait may not take.
     pub fn waits_from(&self, obstacle: Obstacle, class: Class) -> bool {
-        if let Some(queue) = self.queue_of(obstacle) {
-            return queue.has_taker_from(class);
-        }
-        let line = self.lines.get(&obstacle);
-        line.is_some_and(|counts| counts[class as usize..].iter().any(|count| *count > 0))
+        let queue = self.queue_of(obstacle);
+        queue.map_or_else(|| self.lines.waits_from(obstacle, class), |queue| queue.has_taker_from(class))
     }
 
     /// The namespaces whose requests wait for a place of a resource.
@@ -734,9 +709,9 @@ impl<O: Order, B> WaitingRoom<O, B> {
         let mut waiting = WaitingNamespaces::default();
         if let Some(queue) = self.queues.get(&resource) {
             queue.namespaces().for_each(|(key, requests)| waiting.add(key, requests));
-        } else if self.lines.contains_key(&Obstacle::Place(resource)) {
+        } else if self.lines.next(Obstacle::Place(resource)).is_some() {
             for (group, ranks) in self.groups.iter().filter(|(group, _)| group.resource == Some(resource)) {
-                let positions = ranks.iter().map(|(_, Reverse(position))| *position);
+                let positions = ranks.iter().map(|(_, position)| *position);
                 let at_place = positions.filter(|at| self.obstacle(*at) == Some(Obstacle::Place(resource)));
                 waiting.add(NamespaceKey::Exact(group.namespace), at_place.count());
             }
@@ -751,7 +726,7 @@ impl<O: Order, B> WaitingRoom<O, B> {
 
     /// The number of lines that are not empty.
     pub fn lines(&self) -> usize {
-        self.lines.len()
+        self.lines.len() + self.queues.values().filter(|queue| queue.count() > 0).count()
     }
 
     /// The part of the room that is in use.

@@ -25,7 +25,7 @@
 
 use std::collections::BTreeMap;
 
-use super::order::Group;
+use super::entrant::Group;
 use super::total_bytes::TotalBytes;
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::resource_id::ResourceId;

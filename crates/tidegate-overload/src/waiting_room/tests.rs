@@ -380,7 +380,7 @@ proptest! {
         all.sort_unstable();
         prop_assert_eq!(room.drain(), all);
         prop_assert_eq!((room.count(), room.lines(), room.used(), room.groups.len()), (0, 0, RoomUse::default(), 0));
-        prop_assert_eq!((room.displaceable.len(), room.order.next(PLACE)), (0, None));
+        prop_assert_eq!((room.displaceable.len(), room.lines.next(PLACE)), (0, None));
     }
 }
 

@@ -7,7 +7,7 @@
 use core::num::NonZeroU64;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::order::Position;
+use super::entrant::Position;
 use super::waiting_connection::WaitingConnection;
 
 /// The requests in the room whose connection counts by itself.

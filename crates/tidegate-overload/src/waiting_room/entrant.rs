@@ -1,4 +1,4 @@
-//! The words of the waiting room, and the function that says which request is next.
+//! The entrants of the waiting room: their groups, obstacles and positions.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -160,22 +160,4 @@ impl Entrant {
         self.deadline = deadline;
         self
     }
-}
-
-/// The order in which waiting requests are called: for each obstacle, which request is next.
-///
-/// The room calls these functions for requests that wait only, and keeps bounds, shares and
-/// displacement itself. Each takes at most O(log n) for n waiting requests.
-pub trait Order {
-    /// A request begins to wait at its obstacle.
-    fn push(&mut self, position: Position, entrant: &Entrant);
-
-    /// The request that is next at this obstacle.
-    fn next(&self, obstacle: Obstacle) -> Option<Position>;
-
-    /// A request stops waiting.
-    fn cancel(&mut self, position: Position);
-
-    /// A request waits at another obstacle from now on; its arrival stays the same.
-    fn moved(&mut self, position: Position, obstacle: Obstacle);
 }
