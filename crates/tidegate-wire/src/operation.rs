@@ -1,6 +1,7 @@
 //! The requests of the HTTP API: one body for each route, strict, borrowed from the received bytes.
 //!
 //! An unknown key is an error, so that a misspelt `cost` never becomes a cost of 1.
+//! The first field of a body says `serde(borrow)`, which bounds the lifetime for all of them.
 
 use core::fmt;
 use core::time::Duration;
@@ -48,7 +49,7 @@ pub struct Check<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that limits match on and count by: an object of strings, at most 64.
-    #[serde(borrow, default)]
+    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The cost of the request, in units. Default: by the cost table of the namespace (`costs`),
@@ -58,16 +59,14 @@ pub struct Check<'a> {
     pub cost: Option<Weight>,
     /// How much the request matters: `critical_plus`, `critical`, `sheddable_plus` (default) or
     /// `sheddable`.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub class: Option<Criticality>,
     /// The resource that serves it, one of `resources` of the policy: its bound on requests in
     /// flight and its admission cursor apply.
-    #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub resource: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
-    #[serde(borrow, default, deserialize_with = "object::optional")]
+    #[serde(default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,
     /// Only look: the same answer, and nothing is charged. Default false.
     #[serde(default)]
@@ -90,7 +89,7 @@ pub struct Explain<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that limits match on and count by: an object of strings, at most 64.
-    #[serde(borrow, default)]
+    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The cost of the request, in units. Default: by the cost table of the namespace (`costs`),
@@ -100,24 +99,20 @@ pub struct Explain<'a> {
     pub cost: Option<Weight>,
     /// How much the request matters: `critical_plus`, `critical`, `sheddable_plus` or `sheddable`.
     /// Default: as the policy says for its tenant, otherwise `sheddable_plus`.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub class: Option<Criticality>,
     /// The tenant that pays. Default: as `door` says.
-    #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub tenant: Option<Text<'a>>,
     /// The door whose rules say the tenant: `check` for `request.tenant` of the namespace, `proxy`
     /// for the `tenant` of a route to `resource`. Default: `check`, and `proxy` if that finds no
     /// tenant.
-    #[serde(default)]
     pub door: Option<ExplainedDoor>,
     /// The resource that serves it, one of `resources` of the policy.
-    #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub resource: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
-    #[serde(borrow, default, deserialize_with = "object::optional")]
+    #[serde(default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,
     /// Taken, so that the body of a check can be sent as it is.
     #[serde(default)]
@@ -183,7 +178,7 @@ pub struct Report<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that limits match on and count by.
-    #[serde(borrow, default)]
+    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The cost, in units. Default: by the cost table of the namespace, otherwise 1.
@@ -202,7 +197,7 @@ pub struct Refund<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes of the request that was charged.
-    #[serde(borrow, default)]
+    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The units to give back. Default: by the cost table of the namespace, otherwise 1.
@@ -211,7 +206,6 @@ pub struct Refund<'a> {
     pub cost: Option<Weight>,
     /// The key of this refund, 1 to 256 bytes: sent again with the same key within an hour, it
     /// gives nothing back twice.
-    #[serde(borrow)]
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "order-1815"))]
     pub refund_key: Text<'a>,
 }
@@ -241,7 +235,7 @@ pub struct Reserve<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that limits match on and count by.
-    #[serde(borrow, default)]
+    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The estimate, in units. Default: by the cost table of the namespace, otherwise 1.
@@ -249,20 +243,17 @@ pub struct Reserve<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = Option<u64>, minimum = 1))]
     pub cost: Option<Weight>,
     /// How much the request matters.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub class: Option<Criticality>,
     /// The resource that serves it, one of `resources` of the policy: its bound on requests in
     /// flight and its admission cursor apply.
-    #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub resource: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
-    #[serde(borrow, default, deserialize_with = "object::optional")]
+    #[serde(default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,
     /// After how long an unsettled reservation expires, in milliseconds: 1 to 86400000 (a day),
     /// default 60000. It then keeps its charge and gives back what it lent.
-    #[serde(default)]
     pub expires_ms: Option<u64>,
 }
 
@@ -289,7 +280,6 @@ pub struct Settle<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub permit: Text<'a>,
     /// How it ended; default `succeeded`. `cancelled` not together with `cost`.
-    #[serde(default)]
     pub outcome: Option<OutcomeBody>,
     /// The true cost, in units; 0 gives everything back. More than was charged is charged now.
     #[serde(default, deserialize_with = "true_cost")]
@@ -297,12 +287,10 @@ pub struct Settle<'a> {
     pub cost: Option<u64>,
     /// The status of the work's answer, 100 to 599, for limits that give their charge back by it
     /// (`refund_on`).
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(minimum = 100, maximum = 599))]
     pub status: Option<u16>,
     /// The capacity units that the access to a table truly took, at most three places; default: the
     /// units it was charged.
-    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<f64>, minimum = 0, maximum = 1_000_000))]
     pub units: Option<TrueUnits>,
 }
@@ -362,12 +350,11 @@ pub struct Reset<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that name the counters.
-    #[serde(borrow, default)]
+    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// Only the counter of this limit, for which the attributes of its key are enough. Default: of
     /// all limits that match.
-    #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub limit: Option<Text<'a>>,
     /// Answers the counters that would be reset, and changes nothing. Default false.
@@ -385,11 +372,10 @@ pub struct Block<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that name the counter.
-    #[serde(borrow, default)]
+    #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The limit under which the key is blocked.
-    #[serde(borrow)]
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "per-user"))]
     pub limit: Text<'a>,
     /// For how long, in milliseconds from now; 0 lifts the block. At most a year.
@@ -420,7 +406,6 @@ pub struct AccessBody<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub table: Text<'a>,
     /// The key within the table.
-    #[serde(borrow)]
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub key: Text<'a>,
     /// Whether it reads or writes.
@@ -430,7 +415,6 @@ pub struct AccessBody<'a> {
     pub size: u64,
     /// For a write: the entries of indexes that it changes, at most 64. An empty list: it changes
     /// none. Default: one in each index of the table, with the key and the size of the write.
-    #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(max_items = 64))]
     pub index_writes: Option<Vec<IndexWriteBody<'a>>>,
 }
@@ -467,7 +451,6 @@ pub struct IndexWriteBody<'a> {
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "by-user"))]
     pub index: Text<'a>,
     /// The key of the entry in the index.
-    #[serde(borrow)]
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub key: Text<'a>,
     /// How many bytes of the entry are written. Default 1, which is one unit.
