@@ -4,10 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
+use tidegate_core::Timestamp;
 use tidegate_core::display::CivilInstant;
-use tidegate_core::{LimitStatus, Timestamp};
-
-use crate::retry_after::millis_up;
 
 /// The answer to an admitted check or reservation.
 #[derive(Debug, Serialize)]
@@ -78,19 +76,6 @@ fn shown<S: Serializer>(instant: &Option<CivilInstant<'_>>, serializer: S) -> Re
 /// When the civil window ends that something is used of, if the limit has one.
 pub fn window_end(zone: Option<&str>, reset_at: Timestamp, now: Timestamp) -> Option<CivilInstant<'_>> {
     zone.filter(|_| reset_at > now).map(|zone| CivilInstant { at: reset_at, zone })
-}
-
-impl<'a> LimitAnswer<'a> {
-    /// Of a limit that was charged or looked at.
-    pub fn of(status: &LimitStatus<'a>, now: Timestamp) -> Self {
-        Self {
-            name: status.name,
-            limit: status.limit,
-            remaining: status.remaining,
-            reset_ms: millis_up(status.reset_at.saturating_since(now)),
-            window_end: window_end(status.civil_zone, status.reset_at, now),
-        }
-    }
 }
 
 /// The answer to a report.

@@ -17,7 +17,7 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
-use tidegate_core::{LimitStatus, Plane, Reason, Timestamp, Violated};
+use tidegate_core::{Plane, Reason, Timestamp, Violated};
 
 use crate::retry_after::{seconds, seconds_up};
 
@@ -41,17 +41,6 @@ pub struct Allowance<'a> {
 }
 
 impl<'a> Allowance<'a> {
-    /// Of a limit that was charged or looked at.
-    pub fn of(status: &LimitStatus<'a>, now: Timestamp) -> Self {
-        Self {
-            name: status.name,
-            limit: status.limit,
-            remaining: status.remaining,
-            wait_seconds: status.window.map(|_| seconds_up(status.reset_at.saturating_since(now))),
-            window: status.window,
-        }
-    }
-
     /// Of a limit that was violated; `None` if the refusal did not come from a quota.
     ///
     /// The overload plane has no quota of a caller: the position of a cursor or the number of
