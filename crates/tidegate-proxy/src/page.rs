@@ -55,7 +55,7 @@ fn quality(parameters: &str) -> u16 {
 
 /// The page about a refusal.
 pub(crate) fn write(refusal: &Refusal, status: u16, now: Timestamp) -> String {
-    let seconds = retry_after::of(refusal, now);
+    let seconds = retry_after::seconds_of(refusal, now);
     let mut page = String::with_capacity(1536);
     let title = if status == 429 { "Too many requests" } else { "Please try again later" };
     let _ = write!(

@@ -118,7 +118,7 @@ impl Statuses {
     /// The status of a refusal.
     pub(crate) fn of(&self, refusal: &Refusal) -> u16 {
         let own = self.of_limit(&refusal.namespace, refusal.name());
-        own.unwrap_or(Meaning::of(refusal.reason()).status)
+        own.unwrap_or(Meaning::from_reason(refusal.reason()).status)
     }
 
     /// The status that was set for one limit.

@@ -214,7 +214,7 @@ fn describe(limit: &Limit, own_status: Option<u16>) -> LimitDescription {
             Missing::Refuse => "refuse",
             Missing::Group => "group",
         },
-        status: own_status.unwrap_or(Meaning::of(Reason::RateExceeded).status),
+        status: own_status.unwrap_or(Meaning::from_reason(Reason::RateExceeded).status),
         blocks_for_ms: limit.blocks_for().map(millis_up),
         overrides: limit.overrides.len(),
         plans: limit.plans.iter().map(plan_numbers).collect(),

@@ -37,7 +37,7 @@ pub(crate) fn refusal(
     speech: Speech,
     older: OlderHeaders,
 ) -> Response<Bytes> {
-    let meaning = Meaning::of(refusal.reason());
+    let meaning = Meaning::from_reason(refusal.reason());
     let mut response = match speech {
         Speech::Http => {
             let mut body = Vec::with_capacity(1024);

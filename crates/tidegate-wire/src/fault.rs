@@ -5,10 +5,10 @@
 //! and the place where that is known.
 
 #[cfg(feature = "api")]
-mod of_body;
+mod from_body;
 
 #[cfg(feature = "api")]
-pub use of_body::in_words_of_json;
+pub use from_body::in_words_of_json;
 
 use core::fmt;
 use std::borrow::Cow;

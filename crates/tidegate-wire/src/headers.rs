@@ -72,13 +72,13 @@ pub struct OlderHeaders {
 }
 
 /// The headers of a refusal, the same with and without a body. The `RateLimit` fields show the
-/// violated limits; a refusal that did not come from a limit (as [`Allowance::violated`] says) has
+/// violated limits; a refusal that did not come from a limit (see [`Allowance::from_violated`]) has
 /// none of these fields.
 pub fn refusal_headers(headers: &mut HeaderMap, refusal: &Refusal, now: Timestamp, older: OlderHeaders) {
-    if let Some(seconds) = retry_after::of(refusal, now) {
+    if let Some(seconds) = retry_after::seconds_of(refusal, now) {
         headers.insert(RETRY_AFTER, seconds.into());
     }
-    let allowances = refusal.violated.iter().filter_map(|violated| Allowance::violated(violated, now));
+    let allowances = refusal.violated.iter().filter_map(|violated| Allowance::from_violated(violated, now));
     limit_headers(headers, allowances, older);
     headers.insert(REASON, HeaderValue::from_static(refusal.reason().as_str()));
     if let Ok(name) = HeaderValue::from_str(&policy_name(refusal.name())) {

@@ -10,7 +10,7 @@
 //! use tidegate_core::Reason;
 //! use tidegate_wire::reason::Meaning;
 //!
-//! let meaning = Meaning::of(Reason::RateExceeded);
+//! let meaning = Meaning::from_reason(Reason::RateExceeded);
 //! assert_eq!((meaning.status, meaning.grpc as u8), (429, 8));
 //! ```
 

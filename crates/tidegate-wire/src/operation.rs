@@ -548,7 +548,7 @@ pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Fault> {
         if body.is_empty() {
             return Fault::new(FaultCode::MalformedBody, "the body is empty; this route takes a JSON object");
         }
-        Fault::of_body::<Object<T>>(&error, body)
+        Fault::from_body::<Object<T>>(&error, body)
     })
 }
 

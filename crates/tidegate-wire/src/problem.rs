@@ -119,7 +119,7 @@ pub fn sentence(refusal: &Refusal, now: Timestamp) -> String {
 impl<'a> RefusalBody<'a> {
     /// The body of `refusal` when it is answered at `now` with `status`.
     pub fn new(refusal: &'a Refusal, status: u16, now: Timestamp) -> Self {
-        let problem = Meaning::of(refusal.reason()).problem;
+        let problem = Meaning::from_reason(refusal.reason()).problem;
         let details = refusal.details.as_deref();
         Self {
             r#type: problem.uri(),
@@ -147,8 +147,8 @@ impl<'a> RefusalBody<'a> {
                     retry_after_ms: millis(one.retry, now),
                 })
                 .collect(),
-            capacity: details.and_then(RefusalDetails::capacity).map(CapacityBody::of),
-            overload: details.and_then(RefusalDetails::overload).map(OverloadBody::of),
+            capacity: details.and_then(RefusalDetails::capacity).map(CapacityBody::from_details),
+            overload: details.and_then(RefusalDetails::overload).map(OverloadBody::from_details),
         }
     }
 }

@@ -8,8 +8,10 @@ use tidegate_core::{CapacityDetails, OverloadDetails, Refusal};
 /// `overload`. `None` for a refusal by limits.
 pub fn details_of(refusal: &Refusal) -> Option<(&'static str, Value)> {
     let details = refusal.details.as_deref()?;
-    let capacity = || details.capacity().map(|one| ("capacity", serde_json::to_value(CapacityBody::of(one))));
-    let overload = || details.overload().map(|one| ("overload", serde_json::to_value(OverloadBody::of(one))));
+    let capacity =
+        || details.capacity().map(|one| ("capacity", serde_json::to_value(CapacityBody::from_details(one))));
+    let overload =
+        || details.overload().map(|one| ("overload", serde_json::to_value(OverloadBody::from_details(one))));
     let (name, value) = capacity().or_else(overload)?;
     Some((name, value.ok()?))
 }
@@ -57,7 +59,7 @@ pub struct CapacityBody<'a> {
 }
 
 impl<'a> CapacityBody<'a> {
-    pub(crate) fn of(details: &'a CapacityDetails) -> Self {
+    pub(crate) fn from_details(details: &'a CapacityDetails) -> Self {
         Self {
             table: &details.table,
             index: details.index.as_deref(),
@@ -93,7 +95,7 @@ pub struct OverloadBody<'a> {
 }
 
 impl<'a> OverloadBody<'a> {
-    pub(crate) fn of(details: &'a OverloadDetails) -> Self {
+    pub(crate) fn from_details(details: &'a OverloadDetails) -> Self {
         Self {
             resource: details.resource.as_deref(),
             level: details.mechanism.level(),

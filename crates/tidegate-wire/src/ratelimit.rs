@@ -47,7 +47,7 @@ impl<'a> Allowance<'a> {
     /// places of a resource is not what a caller may use. A request that lacks an attribute has no
     /// counter. A refusal that cannot name its limit (a store that does not say which, a key that
     /// cannot be stored) has 0 units and no window.
-    pub fn violated(violated: &'a Violated, now: Timestamp) -> Option<Self> {
+    pub fn from_violated(violated: &'a Violated, now: Timestamp) -> Option<Self> {
         let Violated { name, reason, retry, limit, remaining, window } = violated;
         let is_unnamed =
             *limit == 0 && window.is_none() && matches!(reason, Reason::StoreUnavailable | Reason::Blocked);
@@ -187,15 +187,15 @@ mod tests {
             );
             for (limit, window) in [(4, None), (0, Some(Duration::from_secs(1)))] {
                 let violated = violated(reason, limit, window);
-                assert_eq!(Allowance::violated(&violated, now).is_some(), has_quota, "{violated:?}");
+                assert_eq!(Allowance::from_violated(&violated, now).is_some(), has_quota, "{violated:?}");
             }
         }
         // Not a limit of parallel requests, but no limit at all.
         for reason in [Reason::StoreUnavailable, Reason::Blocked] {
-            assert_eq!(Allowance::violated(&violated(reason, 0, None), now), None);
+            assert_eq!(Allowance::from_violated(&violated(reason, 0, None), now), None);
         }
         let closed = violated(Reason::ConcurrencyExceeded, 0, None);
-        assert_eq!(Allowance::violated(&closed, now).unwrap().limit, 0);
+        assert_eq!(Allowance::from_violated(&closed, now).unwrap().limit, 0);
     }
 
     #[test]

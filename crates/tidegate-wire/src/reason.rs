@@ -103,7 +103,7 @@ impl From<tidegate_core::Retry> for RetryKind {
 
 impl Meaning {
     /// The meaning of `reason`.
-    pub const fn of(reason: Reason) -> Self {
+    pub const fn from_reason(reason: Reason) -> Self {
         use {GrpcCode as Grpc, ProblemType as Problem, RetryKind as Retry};
         let (status, grpc, problem, retry) = match reason {
             Reason::RateExceeded
@@ -171,7 +171,7 @@ mod tests {
         let rows: Vec<&str> = TABLE.lines().map(str::trim).filter(|row| !row.is_empty()).collect();
         assert_eq!(rows.len(), Reason::ALL.len());
         for (reason, row) in Reason::ALL.into_iter().zip(rows) {
-            let Meaning { status, grpc, problem, retry } = Meaning::of(reason);
+            let Meaning { status, grpc, problem, retry } = Meaning::from_reason(reason);
             let kind = problem.uri().rsplit('#').next().unwrap();
             assert_eq!(format!("{reason} {status} {} {kind} {}", grpc as u8, retry.as_str()), row);
         }

@@ -23,7 +23,7 @@ pub fn seconds(retry: Retry, now: Timestamp) -> Option<u64> {
 
 /// The value of `Retry-After` for a refusal at `now`: as [`seconds`], but a refusal that can only
 /// say "later" may know how long at least.
-pub fn of(refusal: &Refusal, now: Timestamp) -> Option<u64> {
+pub fn seconds_of(refusal: &Refusal, now: Timestamp) -> Option<u64> {
     match (refusal.retry(), refusal.retry_hint) {
         (Retry::Backoff, Some(hint)) => Some(seconds_up(hint).max(BACKOFF_SECONDS)),
         (retry, _) => seconds(retry, now),
@@ -95,11 +95,11 @@ mod tests {
             window: None,
         };
         let mut refusal = Refusal::new("api", smallvec::SmallVec::new(), violated);
-        assert_eq!(of(&refusal, Timestamp::MIN), Some(BACKOFF_SECONDS));
+        assert_eq!(seconds_of(&refusal, Timestamp::MIN), Some(BACKOFF_SECONDS));
         refusal.retry_hint = Some(Duration::from_millis(2001));
-        assert_eq!(of(&refusal, Timestamp::MIN), Some(3));
+        assert_eq!(seconds_of(&refusal, Timestamp::MIN), Some(3));
         refusal.retry_hint = Some(Duration::ZERO);
-        assert_eq!(of(&refusal, Timestamp::MIN), Some(BACKOFF_SECONDS));
+        assert_eq!(seconds_of(&refusal, Timestamp::MIN), Some(BACKOFF_SECONDS));
     }
 
     #[test]

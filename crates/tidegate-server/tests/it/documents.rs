@@ -26,7 +26,7 @@ fn every_reason_of_this_version_has_a_row_with_what_happened_who_can_fix_it_and_
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         assert_eq!(cells.len(), 5, "{row}");
         assert!(cells.iter().all(|cell| !cell.is_empty()), "{row}");
-        assert!(cells[1].contains(&Meaning::of(*reason).status.to_string()), "{row}");
+        assert!(cells[1].contains(&Meaning::from_reason(*reason).status.to_string()), "{row}");
     }
     let (_, table) = REASONS.split_once("| reason | status |").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|')).count();

@@ -87,7 +87,7 @@ impl Outcome {
             }
             Self::Over(refusal) => {
                 // Envoy makes `X-RateLimit-*` of this, which only a limit has.
-                let shown = refusal.violated.iter().find_map(|one| Allowance::violated(one, now));
+                let shown = refusal.violated.iter().find_map(|one| Allowance::from_violated(one, now));
                 DescriptorStatus {
                     code: Code::OverLimit.into(),
                     current_limit: shown.map(|one| current_limit(one.name, one.limit, one.window)),
@@ -158,7 +158,7 @@ fn longest_refusal(outcomes: &[Outcome]) -> Option<&Refusal> {
 }
 
 fn current_limit(name: &str, limit: u64, window: Option<Duration>) -> RateLimit {
-    let unit = window.map_or(super::Unit::Unknown, unit::of);
+    let unit = window.map_or(super::Unit::Unknown, unit::from_span);
     RateLimit { name: name.to_owned(), requests_per_unit: saturated(limit), unit: unit.into() }
 }
 

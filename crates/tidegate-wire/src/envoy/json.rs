@@ -26,7 +26,7 @@ pub fn read(body: &[u8]) -> Result<RateLimitRequest, Fault> {
 
 /// Appends an answer.
 pub fn write(answer: &RateLimitResponse, out: &mut Vec<u8>) {
-    crate::answer::write(&EnvoyAnswer::of(answer), out);
+    crate::answer::write(&EnvoyAnswer::from_answer(answer), out);
 }
 
 #[cfg(test)]

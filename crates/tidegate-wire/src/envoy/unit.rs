@@ -21,7 +21,7 @@ const SPANS: [(Unit, Duration); 7] = [
 /// The unit of a span; [`Unit::Unknown`] if no unit has that length.
 ///
 /// Envoy leaves a limit with that unit out of its `x-ratelimit-limit` and shows the rest.
-pub fn of(span: Duration) -> Unit {
+pub fn from_span(span: Duration) -> Unit {
     SPANS.iter().find(|(_, known)| *known == span).map_or(Unit::Unknown, |(unit, _)| *unit)
 }
 
@@ -47,7 +47,7 @@ mod tests {
     fn every_span_that_a_request_may_name_is_shown_by_the_same_name() {
         for number in 1..=6 {
             let unit = RateLimitUnit::try_from(number).unwrap();
-            let shown = of(span(unit).unwrap());
+            let shown = from_span(span(unit).unwrap());
             assert_eq!((shown.as_str_name(), shown as i32), (unit.as_str_name(), number));
         }
         assert_eq!(span(RateLimitUnit::Unknown), None);
@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn a_span_without_a_name_is_not_given_that_of_another() {
-        assert_eq!(of(Duration::from_secs(2)), Unit::Unknown);
-        assert_eq!(of(Duration::from_millis(999)), Unit::Unknown);
-        assert_eq!(of(Duration::from_hours(7 * 24)), Unit::Week);
+        assert_eq!(from_span(Duration::from_secs(2)), Unit::Unknown);
+        assert_eq!(from_span(Duration::from_millis(999)), Unit::Unknown);
+        assert_eq!(from_span(Duration::from_hours(7 * 24)), Unit::Week);
     }
 }

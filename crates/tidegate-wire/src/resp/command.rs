@@ -30,7 +30,7 @@ pub fn read_command<'a>(buffer: &'a [u8], arguments: &mut Arguments<'a>) -> Resu
 }
 
 fn read_array<'a>(buffer: &'a [u8], arguments: &mut Arguments<'a>) -> Result<Read, ProtocolError> {
-    let invalid_count = |buffer: &[u8]| ProtocolError::ArgumentCount(Length::of(&buffer[1..]));
+    let invalid_count = |buffer: &[u8]| ProtocolError::ArgumentCount(Length::from_line(&buffer[1..]));
     let (count, mut at) = match read_length(buffer, 1) {
         Some(Ok((count, _))) if count > ARGUMENTS_MAX => return Err(invalid_count(buffer)),
         Some(Ok(read)) => read,
@@ -47,7 +47,7 @@ fn read_array<'a>(buffer: &'a [u8], arguments: &mut Arguments<'a>) -> Result<Rea
             Some(b'$') => {}
             Some(other) => return Err(ProtocolError::NotBulk(*other)),
         }
-        let invalid_length = || ProtocolError::ArgumentLength(Length::of(&buffer[at + 1..]));
+        let invalid_length = || ProtocolError::ArgumentLength(Length::from_line(&buffer[at + 1..]));
         let (length, start) = match read_length(buffer, at + 1) {
             Some(Ok((length, _))) if length > ARGUMENT_BYTES_MAX => return Err(invalid_length()),
             Some(Ok(read)) => read,

@@ -72,7 +72,7 @@ pub enum ProtocolError {
 pub struct Length(SmallVec<[u8; 16]>);
 
 impl Length {
-    pub(super) fn of(line: &[u8]) -> Self {
+    pub(super) fn from_line(line: &[u8]) -> Self {
         let end = line.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(line.len());
         Self(line[..end.min(16)].into())
     }

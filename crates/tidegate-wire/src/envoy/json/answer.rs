@@ -98,12 +98,20 @@ pub struct EnvoyHeader<'a> {
 
 impl<'a> EnvoyAnswer<'a> {
     /// Of an answer. Its `quota` is not written: nothing is handed out that way.
-    pub fn of(answer: &'a RateLimitResponse) -> Self {
+    pub fn from_answer(answer: &'a RateLimitResponse) -> Self {
         Self {
             overall_code: code(answer.overall_code),
-            statuses: answer.statuses.iter().map(EnvoyStatus::of).collect(),
-            response_headers_to_add: answer.response_headers_to_add.iter().map(EnvoyHeader::of).collect(),
-            request_headers_to_add: answer.request_headers_to_add.iter().map(EnvoyHeader::of).collect(),
+            statuses: answer.statuses.iter().map(EnvoyStatus::from_status).collect(),
+            response_headers_to_add: answer
+                .response_headers_to_add
+                .iter()
+                .map(EnvoyHeader::from_header)
+                .collect(),
+            request_headers_to_add: answer
+                .request_headers_to_add
+                .iter()
+                .map(EnvoyHeader::from_header)
+                .collect(),
             raw_body: bytes(&answer.raw_body),
             dynamic_metadata: answer.dynamic_metadata.as_ref().map(metadata::json),
         }
@@ -111,10 +119,10 @@ impl<'a> EnvoyAnswer<'a> {
 }
 
 impl<'a> EnvoyStatus<'a> {
-    fn of(status: &'a DescriptorStatus) -> Self {
+    fn from_status(status: &'a DescriptorStatus) -> Self {
         Self {
             code: code(status.code),
-            current_limit: status.current_limit.as_ref().map(EnvoyLimit::of),
+            current_limit: status.current_limit.as_ref().map(EnvoyLimit::from_limit),
             limit_remaining: number(status.limit_remaining),
             duration_until_reset: status.duration_until_reset.as_ref().map(ToString::to_string),
         }
@@ -122,7 +130,7 @@ impl<'a> EnvoyStatus<'a> {
 }
 
 impl<'a> EnvoyLimit<'a> {
-    fn of(limit: &'a RateLimit) -> Self {
+    fn from_limit(limit: &'a RateLimit) -> Self {
         let unit = Unit::try_from(limit.unit).ok().filter(|unit| *unit != Unit::Unknown);
         Self {
             name: text(&limit.name),
@@ -133,7 +141,7 @@ impl<'a> EnvoyLimit<'a> {
 }
 
 impl<'a> EnvoyHeader<'a> {
-    fn of(header: &'a HeaderValue) -> Self {
+    fn from_header(header: &'a HeaderValue) -> Self {
         Self { key: text(&header.key), value: text(&header.value), raw_value: bytes(&header.raw_value) }
     }
 }

@@ -10,14 +10,14 @@ impl Fault {
     ///
     /// `body` is read once more to find the path of the value that is wrong; the first reading does
     /// not keep track.
-    pub fn of_body<'a, T: Deserialize<'a>>(error: &serde_json::Error, body: &'a [u8]) -> Self {
+    pub fn from_body<'a, T: Deserialize<'a>>(error: &serde_json::Error, body: &'a [u8]) -> Self {
         let mut deserializer = serde_json::Deserializer::from_slice(body);
         let located = serde_path_to_error::deserialize::<_, T>(&mut deserializer);
-        Self::of_body_at(error, body, located.err().map(|located| located.path().to_string()))
+        Self::from_body_at(error, body, located.err().map(|located| located.path().to_string()))
     }
 
     /// The same with the path of the value. Compiled once for all types.
-    fn of_body_at(error: &serde_json::Error, body: &[u8], path: Option<String>) -> Self {
+    fn from_body_at(error: &serde_json::Error, body: &[u8], path: Option<String>) -> Self {
         let word = word_at(error, body);
         let found = word.as_deref().map(|word| format!(", found `{}`", shortened(word, 32)));
         let detail = sentence(error) + &found.unwrap_or_default();
