@@ -9,25 +9,24 @@ use tidegate_wire::blocks::BlocksBody;
 use tidegate_wire::display::HumanDuration;
 
 use crate::arguments::operator_commands::{Block, BlockAction, LimitKeys, ListBlocks};
-use crate::arguments::request::Daemon;
 use crate::client::{self, ClientError, object, print, target, wait_for};
 use crate::columns::{Columns, one_line};
 use crate::exit::Exit;
 
 pub(crate) fn run(arguments: &Block) -> Exit {
-    let (keys, daemon, span) = match &arguments.action {
-        BlockAction::Set(set) => (&set.keys, &set.daemon, set.span),
-        BlockAction::Remove(remove) => (&remove.keys, &remove.daemon, Duration::ZERO),
+    let (keys, span) = match &arguments.action {
+        BlockAction::Set(set) => (&set.keys, set.span),
+        BlockAction::Remove(keys) => (keys, Duration::ZERO),
         BlockAction::List(list) => return print(arguments.json, wait_for(ask_list(list)), table),
     };
-    print(arguments.json, wait_for(send(keys, daemon, span)), |answer| {
+    print(arguments.json, wait_for(send(keys, span)), |answer| {
         let pairs = keys.attributes.iter().map(|(name, value)| format!("{name}={value}"));
         let key = pairs.collect::<Vec<_>>().join(", ");
         let key = one_line(&if key.is_empty() { "The only key".to_owned() } else { key });
         if let Some(until) = answer["blocked_until"].as_str() {
             return format!("{key} is blocked under {} until {until}.\n", keys.limit);
         }
-        let LimitKeys { namespace, limit, attributes } = keys;
+        let LimitKeys { namespace, limit, attributes, .. } = keys;
         let pairs = attributes.iter().map(|(name, value)| format!(" {name}={value}"));
         let pairs = one_line(&pairs.collect::<String>());
         format!(
@@ -37,14 +36,14 @@ pub(crate) fn run(arguments: &Block) -> Exit {
     })
 }
 
-async fn send(keys: &LimitKeys, daemon: &Daemon, span: Duration) -> Result<Value, ClientError> {
+async fn send(keys: &LimitKeys, span: Duration) -> Result<Value, ClientError> {
     let mut body = Map::new();
     body.insert("namespace".to_owned(), keys.namespace.as_str().into());
     body.insert("limit".to_owned(), keys.limit.as_str().into());
     body.insert("attributes".to_owned(), object(&keys.attributes)?);
     let millis = span.as_nanos().div_ceil(1_000_000);
     body.insert("for_ms".to_owned(), u64::try_from(millis).unwrap_or(u64::MAX).into());
-    client::operate(daemon, Method::POST, "/v1/block", body).await
+    client::operate(&keys.daemon, Method::POST, "/v1/block", body).await
 }
 
 async fn ask_list(list: &ListBlocks) -> Result<BlocksBody, ClientError> {

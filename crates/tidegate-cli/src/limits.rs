@@ -12,7 +12,7 @@ use tidegate_server::describe_policy;
 use tidegate_wire::display::HumanDuration;
 
 use self::shown::{LimitsShown, PolicyShown};
-use crate::arguments::operator_commands::Limits;
+use crate::arguments::operator_commands::{Limits, NamespaceFilter};
 use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::Columns;
 use crate::exit::Exit;
@@ -23,8 +23,8 @@ pub(crate) fn run(arguments: &Limits) -> Exit {
         if arguments.markdown { page::page(answer, arguments.contact.as_deref()) } else { table(answer) }
     };
     let answer = match &arguments.config {
-        None => wait_for(ask(arguments)),
-        Some(path) => read(path, arguments.namespace.as_deref()),
+        None => wait_for(ask(&arguments.filter)),
+        Some(path) => read(path, arguments.filter.namespace.as_deref()),
     };
     print(arguments.json, answer, words)
 }
@@ -47,9 +47,8 @@ fn read(path: &Path, namespace: Option<&str>) -> Result<Value, ClientError> {
     Ok(json!({ "namespaces": namespaces }))
 }
 
-async fn ask(arguments: &Limits) -> Result<Value, ClientError> {
-    let namespace = arguments.namespace.iter().map(|namespace| ("namespace", namespace.as_str()));
-    client::get(&arguments.daemon, &target("/v1/limits", &namespace.collect::<Vec<_>>())).await
+async fn ask(filter: &NamespaceFilter) -> Result<Value, ClientError> {
+    client::get(&filter.daemon, &target("/v1/limits", filter.query().as_slice())).await
 }
 
 fn table(answer: &Value) -> String {

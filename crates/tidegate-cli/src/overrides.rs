@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::arguments::operator_commands::{
-    LimitKeys, ListOverrides, Override, OverrideAction, RemoveOverride, SetOverride,
+    LimitKeys, NamespaceFilter, Override, OverrideAction, RemoveOverride, SetOverride,
 };
 use crate::arguments::request::Attribute;
 use crate::client::{self, ClientError, print, target, wait_for};
@@ -80,14 +80,14 @@ async fn send_set(set: &SetOverride) -> Result<Value, ClientError> {
     }
     body.insert("reason".to_owned(), set.reason.as_str().into());
     body.insert("by".to_owned(), set.by.as_str().into());
-    client::operate(&set.daemon, Method::PUT, &address(&set.keys)?, body).await
+    client::operate(&set.keys.daemon, Method::PUT, &address(&set.keys)?, body).await
 }
 
 async fn send_removal(remove: &RemoveOverride) -> Result<Value, ClientError> {
     let mut body = Map::new();
     body.insert("reason".to_owned(), remove.reason.as_str().into());
     body.insert("by".to_owned(), remove.by.as_str().into());
-    client::operate(&remove.daemon, Method::DELETE, &address(&remove.keys)?, body).await
+    client::operate(&remove.keys.daemon, Method::DELETE, &address(&remove.keys)?, body).await
 }
 
 /// Numbers as the API takes them: whole numbers as numbers, the rest as the words of the policy.
@@ -96,9 +96,8 @@ fn numbers(pairs: &[Attribute]) -> Value {
     Value::Object(pairs.iter().map(|(name, text)| (name.clone(), value(text))).collect())
 }
 
-async fn ask_list(list: &ListOverrides) -> Result<Value, ClientError> {
-    let namespace = list.namespace.iter().map(|namespace| ("namespace", namespace.as_str()));
-    client::get(&list.daemon, &target("/v1/overrides", &namespace.collect::<Vec<_>>())).await
+async fn ask_list(filter: &NamespaceFilter) -> Result<Value, ClientError> {
+    client::get(&filter.daemon, &target("/v1/overrides", filter.query().as_slice())).await
 }
 
 fn table(answer: &Value) -> String {

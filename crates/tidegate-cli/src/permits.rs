@@ -17,9 +17,9 @@ pub(crate) fn run(arguments: &Permits) -> Exit {
 async fn ask(arguments: &Permits) -> Result<PermitsBody, ClientError> {
     let (n, after) = (arguments.n.to_string(), arguments.after.map(|after| after.to_string()));
     let mut query = vec![("n", n.as_str())];
-    query.extend(arguments.namespace.iter().map(|namespace| ("namespace", namespace.as_str())));
+    query.extend(arguments.filter.query());
     query.extend(after.iter().map(|after| ("after", after.as_str())));
-    client::get(&arguments.daemon, &target("/v1/permits", &query)).await
+    client::get(&arguments.filter.daemon, &target("/v1/permits", &query)).await
 }
 
 fn table(body: &PermitsBody) -> String {

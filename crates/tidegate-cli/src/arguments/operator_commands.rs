@@ -66,13 +66,11 @@ pub(crate) enum OverrideAction {
     /// Remove an override that was set with `set`, so that the numbers of the limit count again
     Remove(RemoveOverride),
     /// List the overrides that were set while running
-    List(ListOverrides),
+    List(NamespaceFilter),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct SetOverride {
-    #[command(flatten)]
-    pub(crate) keys: LimitKeys,
     /// The numbers, in the words of the policy; what is left out is as in the limit, but a burst
     /// follows the rate [example: rate=200/s,burst=400]
     #[arg(long, value_name = "NAME=NUMBER", value_parser = attribute, value_delimiter = ',', required = true)]
@@ -87,13 +85,11 @@ pub(crate) struct SetOverride {
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) by: String,
     #[command(flatten)]
-    pub(crate) daemon: Daemon,
+    pub(crate) keys: LimitKeys,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RemoveOverride {
-    #[command(flatten)]
-    pub(crate) keys: LimitKeys,
     /// Why, for the audit log
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) reason: String,
@@ -101,16 +97,7 @@ pub(crate) struct RemoveOverride {
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) by: String,
     #[command(flatten)]
-    pub(crate) daemon: Daemon,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct ListOverrides {
-    /// Only those of this namespace
-    #[arg(value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
-    #[command(flatten)]
-    pub(crate) daemon: Daemon,
+    pub(crate) keys: LimitKeys,
 }
 
 #[derive(Args, Debug)]
@@ -130,7 +117,7 @@ pub(crate) enum BlockAction {
     /// is there already is replaced.
     Set(SetBlock),
     /// Lift the block of a key, as `set` does for no time
-    Remove(RemoveBlock),
+    Remove(LimitKeys),
     /// List the blocks in force, as far as the daemon that is asked knows them
     ///
     /// It asks the listener for operators.
@@ -139,21 +126,11 @@ pub(crate) enum BlockAction {
 
 #[derive(Args, Debug)]
 pub(crate) struct SetBlock {
-    #[command(flatten)]
-    pub(crate) keys: LimitKeys,
     /// How long, at most 366d [example: 10m]
     #[arg(long = "for", value_name = "SPAN", value_parser = span)]
     pub(crate) span: Duration,
     #[command(flatten)]
-    pub(crate) daemon: Daemon,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct RemoveBlock {
-    #[command(flatten)]
     pub(crate) keys: LimitKeys,
-    #[command(flatten)]
-    pub(crate) daemon: Daemon,
 }
 
 #[derive(Args, Debug)]
@@ -198,14 +175,11 @@ pub(crate) struct Reset {
 
 #[derive(Args, Debug)]
 pub(crate) struct Limits {
-    /// Only those of this namespace
-    #[arg(value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
     /// Read the limits from this configuration instead of asking a daemon; `-` is standard input
     #[arg(short, long, value_name = "FILE", conflicts_with = "at")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) daemon: Daemon,
+    pub(crate) filter: NamespaceFilter,
     /// Print a page in Markdown for callers: the limits that refuse, what a refusal looks like, and
     /// how to ask for more
     #[arg(long, conflicts_with = "json")]
@@ -220,9 +194,6 @@ pub(crate) struct Limits {
 
 #[derive(Args, Debug)]
 pub(crate) struct Permits {
-    /// Only those of this namespace
-    #[arg(value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
     /// How many permits to list, from 1 to 1000
     #[arg(short, value_name = "COUNT", default_value_t = 100)]
     pub(crate) n: u32,
@@ -230,13 +201,30 @@ pub(crate) struct Permits {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) after: Option<u64>,
     #[command(flatten)]
-    pub(crate) daemon: Daemon,
+    pub(crate) filter: NamespaceFilter,
     /// Print one JSON object, as `GET /v1/permits` gives it
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Some keys of one limit.
+/// The daemon that lists something, of one namespace or of all.
+#[derive(Args, Debug)]
+pub(crate) struct NamespaceFilter {
+    /// Only those of this namespace
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+}
+
+impl NamespaceFilter {
+    /// The filter as a pair of a query.
+    pub(crate) fn query(&self) -> Option<(&'static str, &str)> {
+        self.namespace.as_deref().map(|namespace| ("namespace", namespace))
+    }
+}
+
+/// Some keys of one limit, at a daemon.
 #[derive(Args, Debug)]
 pub(crate) struct LimitKeys {
     /// The namespace
@@ -248,4 +236,6 @@ pub(crate) struct LimitKeys {
     /// The attributes and values of the keys [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     pub(crate) attributes: Vec<Attribute>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
 }
