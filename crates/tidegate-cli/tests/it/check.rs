@@ -2,7 +2,7 @@
 //! `tidegate token`.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Output;
 
 use rcgen::{CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
@@ -326,10 +326,16 @@ fn a_daemon_that_is_not_there_or_is_none_is_3_and_a_wrong_command_line_is_2() {
         assert_eq!((code, out.as_str()), (3, ""));
         assert!(err.starts_with(&format!("tidegate: {at} cannot be asked: ")), "{err}");
     }
-    for (scheme, says) in [
-        ("http", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"),
-        ("redis", "HTTP/1.1 400\r\n\r\n"),
-        ("grpc", "hello\r\n"),
+    for (scheme, says, expected) in [
+        ("http", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi", "with status 200, is no Tidegate"),
+        ("http", "hello\r\n", "what answers there is not HTTP"),
+        ("http", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi", "its answer cannot be read: "),
+        ("https", "HTTP/1.1 400\r\n\r\n", "does not speak TLS; write its address with http://"),
+        ("redis", "HTTP/1.1 400\r\n\r\n", "what answers there is no Tidegate"),
+        ("redis", "*2\r\n$8\r\ndecis", "it closed the connection without an answer"),
+        ("rediss", "-ERR unknown command\r\n", "does not speak TLS; write its address with redis://"),
+        ("grpc", "hello\r\n", "what answers there does not speak Envoy's rate limit service"),
+        ("grpcs", "HTTP/1.1 400\r\n\r\n", "does not speak TLS; write its address with grpc://"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = format!("{scheme}://{}", listener.local_addr().unwrap());
@@ -337,9 +343,12 @@ fn a_daemon_that_is_not_there_or_is_none_is_3_and_a_wrong_command_line_is_2() {
             let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(says.as_bytes());
+            // A close with unread bytes would reset the connection, and the answer might be lost.
+            let _ = stream.shutdown(Shutdown::Write);
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
         });
         let (code, _, err) = check(&at, &[]);
-        assert_eq!(code, 3, "{at}: {err}");
+        assert!(code == 3 && err.contains(expected), "{at}: {err}");
         answering.join().unwrap();
     }
     for arguments in [
