@@ -26,9 +26,7 @@ use crate::exit::{self, Exit};
 
 pub(crate) use answer::{CheckAnswer, LimitLeft, ViolatedLimit};
 pub(crate) use error::ClientError;
-pub(crate) use http::{
-    acknowledge, encoded, explain, get, leases, limit_attributes, object, operate, target,
-};
+pub(crate) use http::{encoded, explain, get, limit_attributes, object, operate, target};
 pub(crate) use token::has_token;
 
 /// Asks whether a request may go ahead.

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use http::Method;
+use serde_json::Map;
 use tidegate_wire::display::{HumanDuration, Quantity};
-use tidegate_wire::leases::{LeasesBody, MemberBody};
+use tidegate_wire::leases::{AcknowledgedBody, LeasesBody, MemberBody};
 use tidegate_wire::text::shortened;
 
 use crate::arguments::request::{Leases, LeasesAction};
@@ -15,9 +17,10 @@ const SHOWN_BYTES: usize = 40;
 
 pub(crate) fn run(arguments: &Leases) -> Exit {
     match &arguments.action {
-        None => print(arguments.json, wait_for(client::leases(&arguments.daemon)), table),
+        None => print(arguments.json, wait_for(client::get(&arguments.daemon, "/v1/leases")), table),
         Some(LeasesAction::Acknowledge(daemon)) => {
-            print(arguments.json, wait_for(client::acknowledge(daemon)), |body| {
+            let answer = client::operate(daemon, Method::POST, "/v1/leases/acknowledge", Map::new());
+            print(arguments.json, wait_for(answer), |body: &AcknowledgedBody| {
                 let text = if body.acknowledged {
                     "The loss is acknowledged for all members: quotas count from what there is."
                 } else {

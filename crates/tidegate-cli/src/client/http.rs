@@ -11,7 +11,6 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 use tidegate_wire::explanation::ExplanationBody;
-use tidegate_wire::leases::{AcknowledgedBody, LeasesBody};
 use tidegate_wire::text::shortened;
 
 use super::answer::{CheckAnswer, no_daemon};
@@ -72,10 +71,6 @@ pub(crate) async fn explain(
     target: &LoadTarget,
     request: ExplainedRequest<'_>,
 ) -> Result<ExplanationBody, ClientError> {
-    if daemon.at.protocol != Protocol::Http {
-        let why = format!("{} explains nothing; name an http://, https:// or unix: listener", daemon.at);
-        return Err(ClientError::Untaken(why));
-    }
     let mut body = body_of(question);
     let class = target.class.map(Class::as_str);
     let (resource, door) = (target.resource.as_deref(), request.door.map(RequestDoor::as_str));
@@ -87,7 +82,7 @@ pub(crate) async fn explain(
     if let Some(wait) = request.wait {
         body.insert("wait_ms".to_owned(), json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)));
     }
-    ask(daemon, Method::POST, "/v1/explain", body).await
+    operate(daemon, Method::POST, "/v1/explain", body).await
 }
 
 /// The limits of a daemon: the fields of the answer that name attributes.
@@ -120,7 +115,7 @@ struct NamespaceLimits {
 /// The attributes that a namespace, or the rules of a domain, look at. Only an
 /// operator is told.
 pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result<Vec<String>, ClientError> {
-    let limits: LimitsBody = ask(of_operators(daemon)?, Method::GET, "/v1/limits", Map::new()).await?;
+    let limits: LimitsBody = operate(daemon, Method::GET, "/v1/limits", Map::new()).await?;
     if let Some(domain) = limits.domains.into_iter().find(|known| known.name == namespace) {
         let entries = domain.rules.into_iter().flat_map(|rule| rule.entries);
         let keys: Vec<String> = entries.map(|(key, _)| key).collect();
@@ -135,29 +130,9 @@ pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result
     of.map(|known| known.attributes).ok_or_else(unknown)
 }
 
-/// The members that share the daemon's store, and the leases of each.
-pub(crate) async fn leases(daemon: &Daemon) -> Result<LeasesBody, ClientError> {
-    ask(of_operators(daemon)?, Method::GET, "/v1/leases", Map::new()).await
-}
-
-/// Has the daemon go on after its store has lost its data.
-pub(crate) async fn acknowledge(daemon: &Daemon) -> Result<AcknowledgedBody, ClientError> {
-    ask(of_operators(daemon)?, Method::POST, "/v1/leases/acknowledge", Map::new()).await
-}
-
 /// Requests a target of the HTTP API.
 pub(crate) async fn get<T: DeserializeOwned>(daemon: &Daemon, target: &str) -> Result<T, ClientError> {
     operate(daemon, Method::GET, target, Map::new()).await
-}
-
-/// Sends a request with this body to a route of the HTTP API.
-pub(crate) async fn operate<T: DeserializeOwned>(
-    daemon: &Daemon,
-    method: Method,
-    target: &str,
-    body: Map<String, Value>,
-) -> Result<T, ClientError> {
-    ask(of_operators(daemon)?, method, target, body).await
 }
 
 /// A path with its query.
@@ -183,18 +158,8 @@ pub(crate) fn object(attributes: &[Attribute]) -> Result<Value, ClientError> {
     Ok(object.into())
 }
 
-/// A daemon that is asked through its HTTP API.
-fn of_operators(daemon: &Daemon) -> Result<&Daemon, ClientError> {
-    if daemon.at.protocol == Protocol::Http {
-        return Ok(daemon);
-    }
-    let why =
-        format!("{} does not speak the HTTP API; name an http://, https:// or unix: listener", daemon.at);
-    Err(ClientError::Untaken(why))
-}
-
-/// Sends a request whose answer is JSON.
-async fn ask<T: DeserializeOwned>(
+/// Sends a request with this body to a route of the HTTP API, whose answer is JSON.
+pub(crate) async fn operate<T: DeserializeOwned>(
     daemon: &Daemon,
     method: Method,
     path: &str,
@@ -212,6 +177,11 @@ async fn ask_bytes(
     path: &str,
     body: Map<String, Value>,
 ) -> Result<Bytes, ClientError> {
+    if daemon.at.protocol != Protocol::Http {
+        let at = &daemon.at;
+        let why = format!("{at} does not speak the HTTP API; name an http://, https:// or unix: listener");
+        return Err(ClientError::Untaken(why));
+    }
     within_deadline(&daemon.at, async {
         let token = token(daemon)?;
         let (status, answer) = send(daemon, method, path, body, token.as_deref()).await?;

@@ -218,7 +218,7 @@ fn every_door_of_one_daemon_gives_the_same_answers() {
     let answer: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &answer["would"]), (1, &json!("refuse")));
     let (code, _, err) = explain(&grpc, &[]);
-    assert!(code == 2 && err.contains("explains nothing"), "{err}");
+    assert!(code == 2 && err.contains("does not speak the HTTP API"), "{err}");
 }
 
 #[test]
