@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
     }
     let daemon = &arguments.daemon;
     let (explained, source) = if let Some(path) = &arguments.config {
-        (of_file(path, question), format!("by {}, as if nothing had been charged yet", path.display()))
+        (explain_file(path, question), format!("by {}, as if nothing had been charged yet", path.display()))
     } else {
         let request = ExplainedRequest {
             tenant: arguments.tenant.as_deref(),
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
         let text = serde_json::to_string_pretty(&explained);
         text.expect("text and numbers always serialise") + "\n"
     } else {
-        table::of(&explained, &source)
+        table::text(&explained, &source)
     };
     let exit = match explained.would {
         Would::Admit | Would::Wait => Exit::Done,
@@ -59,7 +59,7 @@ fn limit_attributes(namespace: &NamespacePolicy) -> Vec<String> {
 }
 
 /// The explanation by a file, and the policy in it.
-fn of_file(path: &Path, question: &Question) -> Result<(ExplanationBody, Option<Policy>), ClientError> {
+fn explain_file(path: &Path, question: &Question) -> Result<(ExplanationBody, Option<Policy>), ClientError> {
     let checked = policy_file::read(path).map_err(|error| error.for_command(path))?;
     let explained = explain_fresh(&checked.policy, &question.namespace, &question.borrowed(), question.cost);
     let explained = explained.map_err(|fault| {

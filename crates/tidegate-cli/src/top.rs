@@ -142,7 +142,7 @@ fn words(arguments: &Top, answer: &TopAnswer) -> String {
     }
     if let Some(explanation) = &answer.explanation {
         text.push('\n');
-        text.push_str(&table::of(explanation, &format!("by the daemon at {}", arguments.daemon.at)));
+        text.push_str(&table::text(explanation, &format!("by the daemon at {}", arguments.daemon.at)));
     }
     text
 }

@@ -67,8 +67,8 @@ fn check(path: &Path, arguments: &Validate) -> Result<Verdict, Exit> {
     let new = policy_file::check(&name, &bytes);
     let old = arguments.against.as_deref().map(read).transpose()?;
     let mut verdict = match (new, old) {
-        (Ok(new), None) => of_policy((&name, &bytes), new, None, arguments),
-        (Ok(new), Some(Ok(old))) => of_policy((&name, &bytes), new, Some(&old.policy), arguments),
+        (Ok(new), None) => policy_verdict((&name, &bytes), new, None, arguments),
+        (Ok(new), Some(Ok(old))) => policy_verdict((&name, &bytes), new, Some(&old.policy), arguments),
         (new, old) => Verdict::broken([new.err(), old.and_then(Result::err)].into_iter().flatten()),
     };
     verdict.file = name;
@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<Result<Checked, Problems>, Exit> {
 }
 
 /// The verdict about a policy without problems and the files of envoyproxy/ratelimit that it names.
-fn of_policy(
+fn policy_verdict(
     (name, text): (&str, &[u8]),
     checked: Checked,
     old: Option<&Policy>,
@@ -95,7 +95,7 @@ fn of_policy(
 ) -> Verdict {
     let policy = &checked.policy;
     let mut warnings = checked.warnings;
-    let (files, differences, is_partial) = match ratelimit::of_policy(policy, arguments) {
+    let (files, differences, is_partial) = match ratelimit::check_files_of(policy, arguments) {
         PolicyFilesVerdict::None => (None, None, false),
         PolicyFilesVerdict::Unreadable => (None, None, true),
         PolicyFilesVerdict::Read(read) => {
@@ -109,7 +109,7 @@ fn of_policy(
         let what = "a reload refuses a policy without `namespaces:` while some are in force".to_owned();
         warnings.push(warn("namespaces", what, "add them, or write `namespaces: {}` to mean none"));
     }
-    let store = StoreUse::of_policy(policy, files.as_ref());
+    let store = StoreUse::from_policy(policy, files.as_ref());
     if let Some(what) = store.forgetting() {
         warnings.push(warn("store", what, "remove `kind: memory` to keep them in files"));
     }

@@ -20,7 +20,7 @@ const SHOWN_BYTES: usize = 40;
 
 const HEADINGS: [&str; 6] = ["LIMIT", "SAYS", "USED", "LEFT", "FULL IN", "COUNTED ON"];
 
-pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
+pub(crate) fn text(explained: &ExplanationBody, source: &str) -> String {
     let would = match explained.would {
         Would::Admit => "be admitted",
         Would::Wait => "wait for a place",
@@ -348,7 +348,7 @@ daily     admit        1     4  9 h      one counter for all
 hourly    admit        0     5  unused   one counter for all
   5 of 5 left, nothing is used; calendar 5 an hour in UTC
 ";
-        let table = of(&explained, "by a test");
+        let table = text(&explained, "by a test");
         assert_eq!(table, expected);
         assert!(table.lines().all(|line| line.chars().count() <= WIDTH));
     }

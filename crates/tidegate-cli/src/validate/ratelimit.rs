@@ -35,7 +35,7 @@ pub(super) fn check(input: &Input, arguments: &Validate) -> Result<Verdict, Exit
         Ok(Read { files, warnings, differences, .. }) => Verdict {
             valid: true,
             counted: counted(&files),
-            store: Some(StoreUse::of_files(&files)),
+            store: Some(StoreUse::from_files(&files)),
             warnings,
             differences: Some(differences),
             ..Verdict::default()
@@ -47,7 +47,7 @@ pub(super) fn check(input: &Input, arguments: &Validate) -> Result<Verdict, Exit
 }
 
 /// Checks the files that a policy names.
-pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> PolicyFilesVerdict {
+pub(super) fn check_files_of(policy: &Policy, arguments: &Validate) -> PolicyFilesVerdict {
     let Some(envoy) = &policy.envoy_ratelimit else { return PolicyFilesVerdict::None };
     let settings = chosen(envoy.settings.clone(), arguments);
     match Input::read(Path::new(&envoy.path)) {

@@ -27,7 +27,7 @@ pub(super) struct StoreUse {
 
 impl StoreUse {
     /// The store of a daemon with this policy and the files that it names.
-    pub(super) fn of_policy(policy: &Policy, files: Option<&Files>) -> Self {
+    pub(super) fn from_policy(policy: &Policy, files: Option<&Files>) -> Self {
         let of_files: Vec<String> = files.into_iter().flat_map(Files::quotas).map(str::to_owned).collect();
         let kind = policy.store.kind(policy.quotas().next().is_some() || !of_files.is_empty());
         let is_memory = kind == StoreKind::Memory;
@@ -50,7 +50,7 @@ impl StoreUse {
     }
 
     /// The store of a daemon whose policy has nothing but these files.
-    pub(super) fn of_files(files: &Files) -> Self {
+    pub(super) fn from_files(files: &Files) -> Self {
         let limits: Vec<String> = files.quotas().map(str::to_owned).collect();
         let place = (!limits.is_empty()).then(|| Embedded::PATH_DEFAULT.to_owned());
         let kind = if place.is_some() { "embedded" } else { "memory" };
