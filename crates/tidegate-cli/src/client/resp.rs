@@ -39,10 +39,7 @@ pub(super) async fn check(
     };
     let mut stream = connect(daemon).await?;
     if let Some(token) = token {
-        let said = ask(&mut *stream, &["AUTH", token]).await?;
-        if let Reply::Error(why) = said {
-            return Err(ClientError::Untaken(why));
-        }
+        ask(&mut *stream, &["AUTH", token]).await?;
     }
     let mut command = vec!["TG.CHECK", question.namespace.as_str()];
     if let Some(cost) = &cost {
@@ -54,7 +51,6 @@ pub(super) async fn check(
     }
     command.extend(question.attributes.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
     match ask(&mut *stream, &command).await? {
-        Reply::Error(why) => Err(ClientError::Untaken(why)),
         Reply::Several(pairs) => said(pairs).ok_or_else(no_daemon),
         _ => Err(no_daemon()),
     }
@@ -107,6 +103,7 @@ enum Reply {
     Several(Vec<Reply>),
 }
 
+/// Sends a command; its reply, unless that is an error.
 async fn ask(stream: &mut dyn ByteStream, command: &[&str]) -> Result<Reply, ClientError> {
     let silent = |error: std::io::Error| ClientError::silent(&error);
     let mut bytes = format!("*{}\r\n", command.len());
@@ -117,8 +114,10 @@ async fn ask(stream: &mut dyn ByteStream, command: &[&str]) -> Result<Reply, Cli
     stream.flush().await.map_err(silent)?;
     let mut buffer = Vec::new();
     loop {
-        if let Some((reply, _)) = read(&buffer, 0).map_err(|()| no_daemon())? {
-            return Ok(reply);
+        match read(&buffer, 0).map_err(|()| no_daemon())? {
+            Some((Reply::Error(why), _)) => return Err(ClientError::Untaken(why)),
+            Some((reply, _)) => return Ok(reply),
+            None => {}
         }
         if buffer.len() > REPLY_BYTES_MAX {
             return Err(no_daemon());
