@@ -5,9 +5,7 @@
 //! tables and lines with an address are left alone. The number of hits of each crate is compared
 //! with its allowance.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use crate::allowances::{self, Counts, Finding};
 use crate::checkout;
@@ -19,13 +17,6 @@ mod phrases;
 
 /// Columns of a comment line at most, indentation included.
 const COLUMNS: usize = 100;
-
-/// Folders and files of the checkout that are looked through, besides files in its root.
-const FOLDERS: &[&str] =
-    &[".cargo", ".ci", ".github", "crates", "deploy", "docs", "examples", "fuzz", "xtask"];
-
-/// Folders anywhere below those whose files are not ours or are not read by people.
-const SKIPPED_FOLDERS: &[&str] = &["corpus", "generated", "node_modules", "proto", "target", "__pycache__"];
 
 /// A line that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +38,7 @@ pub(crate) fn run() -> bool {
 pub(crate) fn check() -> bool {
     let exceeded = differences().unwrap_or_default();
     report(|hit| {
-        let start = format!("{}: {} ", area_of(&hit.file), "language");
+        let start = format!("{}: {} ", checkout::area_of(&hit.file), "language");
         exceeded.iter().any(|difference| difference.starts_with(&start))
     })
 }
@@ -88,57 +79,22 @@ fn compare(allowed: &Counts, found: &Counts) -> Vec<String> {
 fn count(hits: &[Hit]) -> Counts {
     let mut counts = Counts::new();
     for hit in hits {
-        *counts.entry((area_of(&hit.file).to_owned(), Finding::Language)).or_default() += 1;
+        *counts.entry((checkout::area_of(&hit.file).to_owned(), Finding::Language)).or_default() += 1;
     }
     counts
 }
 
-/// The name under which hits in `file` are counted: its crate, its folder in the root, or `root`.
-fn area_of(file: &str) -> &str {
-    let mut parts = file.split('/');
-    match (parts.next(), parts.next()) {
-        (Some("crates"), Some(name)) => name,
-        (Some(folder), Some(_)) if !folder.starts_with('.') => folder,
-        _ => "root",
-    }
-}
-
 /// Every hit of the checkout, by file and line.
 fn hits() -> Result<Vec<Hit>, String> {
-    let root = checkout::root();
     let mut hits = Vec::new();
-    for path in files(root)? {
+    for path in checkout::files()? {
         let Some(syntax) = Syntax::of(&path) else { continue };
         let text = fs::read_to_string(&path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        let file = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        let file = checkout::path_from_root(&path);
         hits.extend(hits_in(&file, &text, syntax));
     }
     Ok(hits)
-}
-
-/// The files to look through, in the order of their paths.
-fn files(root: &Path) -> Result<BTreeSet<PathBuf>, String> {
-    let mut files = BTreeSet::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let unreadable = |error| format!("{} cannot be read: {error}", folder.display());
-        for entry in fs::read_dir(&folder).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
-            let (name, path) = (entry.file_name(), entry.path());
-            let name = name.to_string_lossy();
-            if !entry.file_type().map_err(unreadable)?.is_dir() {
-                files.insert(path);
-            } else if if folder == root {
-                FOLDERS.contains(&&*name)
-            } else {
-                !SKIPPED_FOLDERS.contains(&&*name)
-            } {
-                folders.push(path);
-            }
-        }
-    }
-    Ok(files)
 }
 
 /// The hits in one file. A line that breaks two rules is two hits.

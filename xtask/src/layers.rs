@@ -22,7 +22,6 @@ mod circles;
 mod crate_source;
 mod file_names;
 mod imports;
-mod module_tree;
 mod request_chains;
 mod rules;
 mod sole_users;

@@ -13,6 +13,8 @@ mod feature_sets;
 mod gate;
 mod language;
 mod layers;
+mod lines;
+mod module_tree;
 mod notices;
 mod packages;
 mod planted_faults;
@@ -43,6 +45,8 @@ usage: cargo xtask COMMAND
               names of files, the names and stops of docs/internals/three-requests.md; with --list, list what is
               found in the crates, allowed or not
   sleeps      list the sleeps in tests with their reasons
+  lines       count lines of code by category and by crate: product, simulators, verification, tools, tests; and of
+              Markdown
   language    list the lines of comments and messages that break the rules for English, and compare their number
               with what is allowed
   lower-allowances
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         ["layering", "--list"] => layers::list(),
         ["language"] => language::run(),
         ["sleeps"] => list_sleeps(),
+        ["lines"] => lines::print(),
         ["lower-allowances"] => lower_allowances(),
         ["acceptance", arguments @ ..] => {
             let Some(passed) = acceptance::run(arguments) else {

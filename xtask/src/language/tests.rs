@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::*;
 
 fn lines_hit(text: &str, syntax: Syntax) -> Vec<usize> {
@@ -152,10 +154,10 @@ fn kinds_of_files_are_known_by_their_names() {
 
 #[test]
 fn hits_are_counted_by_crate_folder_or_root() {
-    assert_eq!(area_of("crates/tidegate-wire/src/lib.rs"), "tidegate-wire");
-    assert_eq!(area_of("docs/internals/performance.md"), "docs");
-    assert_eq!(area_of("README.md"), "root");
-    assert_eq!(area_of(".ci/run"), "root");
+    assert_eq!(checkout::area_of("crates/tidegate-wire/src/lib.rs"), "tidegate-wire");
+    assert_eq!(checkout::area_of("docs/internals/performance.md"), "docs");
+    assert_eq!(checkout::area_of("README.md"), "root");
+    assert_eq!(checkout::area_of(".ci/run"), "root");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::imports::Uses;
-use super::module_tree::ModuleTree;
+use crate::module_tree::ModuleTree;
 
 /// A circle, largest first in lists of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use crate::allowances::{Counts, Finding};
 use crate::checkout;
 use crate::workspace::Member;
 
-use super::module_tree::ModuleTree;
 use super::{circles, file_names, imports, type_names};
+use crate::module_tree::ModuleTree;
 
 /// The findings that this check counts.
 pub(super) const KINDS: [Finding; 4] =

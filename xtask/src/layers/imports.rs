@@ -10,7 +10,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{ImplItem, Item, ItemMacro, ItemUse, Macro, Path, UseTree, Visibility};
 
-use super::module_tree::{ModuleTree, attributes_of, is_for_tests};
+use crate::module_tree::{ModuleTree, attributes_of, is_for_tests};
 
 /// For each file, by position: the files it uses, each with the names that it takes from there.
 pub(super) type Uses = Vec<BTreeMap<usize, BTreeSet<String>>>;

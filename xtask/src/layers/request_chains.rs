@@ -11,9 +11,9 @@ use std::fs;
 use syn::{ImplItem, Item, TraitItem, Type};
 
 use crate::checkout;
+use crate::module_tree::ModuleTree;
 use crate::workspace::Member;
 
-use super::module_tree::ModuleTree;
 
 /// The page, from the root of the checkout.
 const PAGE: &str = "docs/internals/three-requests.md";

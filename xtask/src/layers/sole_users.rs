@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::workspace::Member;
 
 use super::imports::{self, Uses};
-use super::module_tree::ModuleTree;
 use super::rules::{SOLE_IMPORTERS, SOLE_USERS, SoleUser};
+use crate::module_tree::ModuleTree;
 
 /// Every use of such a function or crate by another file than its own and the one that may.
 pub(super) fn broken(members: &[Member]) -> Result<Vec<String>, String> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 use syn::{Ident, Item, ItemEnum, ItemMacro, ItemStruct, ItemTrait, ItemTraitAlias, ItemType, ItemUnion};
 
-use super::module_tree::{ModuleTree, attributes_of, is_for_tests};
+use crate::module_tree::{ModuleTree, attributes_of, is_for_tests};
 
 /// Type names of the crate that more than one type has, each with the places of those types.
 ///
@@ -89,8 +89,8 @@ impl<'ast> Visit<'ast> for DefinedTypes {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::module_tree::Module;
     use super::*;
+    use crate::module_tree::Module;
 
     /// Duplicates in a crate of files `a.rs`, `b.rs` and so on with these sources.
     fn duplicates_in(sources: &[&str]) -> Vec<String> {

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use super::super::circles;
-use super::super::module_tree::Module;
 use super::*;
+use crate::module_tree::Module;
 
 /// A crate of modules `(path, source)`, each in a file of its own. The root has an empty path.
 fn tree(modules: &[(&str, &str)]) -> ModuleTree {

@@ -11,26 +11,26 @@ use syn::{Attribute, Expr, ExprLit, Item, ItemMod, Lit, Meta, Token};
 
 /// The modules below one `lib.rs` or `main.rs`, the root first.
 #[derive(Default)]
-pub(super) struct ModuleTree {
+pub(crate) struct ModuleTree {
     /// Every file that was read.
-    pub(super) files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// Every module, inline ones included.
-    pub(super) modules: Vec<Module>,
+    pub(crate) modules: Vec<Module>,
 }
 
 /// A module: a whole file, or an inline module of one.
-pub(super) struct Module {
+pub(crate) struct Module {
     /// Names from the root of the crate down to this module; empty for the root.
-    pub(super) path: Vec<String>,
+    pub(crate) path: Vec<String>,
     /// The position of its file in [`ModuleTree::files`].
-    pub(super) file: usize,
+    pub(crate) file: usize,
     /// Its items, without modules and without code for tests.
-    pub(super) items: Vec<Item>,
+    pub(crate) items: Vec<Item>,
 }
 
 impl ModuleTree {
     /// Reads the crate whose root is the file `root`.
-    pub(super) fn read(root: &Path) -> Result<Self, String> {
+    pub(crate) fn read(root: &Path) -> Result<Self, String> {
         let mut tree = Self::default();
         let folder = root.parent().ok_or_else(|| format!("{} lies in no folder", root.display()))?;
         tree.read_file(root, folder, &[])?;
@@ -98,7 +98,7 @@ fn path_attribute(attribute: &Attribute) -> Option<String> {
 }
 
 /// Whether the attributes leave the item out of every build but those of tests and loom models.
-pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes
         .iter()
         .filter(|attribute| attribute.path().is_ident("cfg"))
@@ -106,7 +106,7 @@ pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
 }
 
 /// Whether the condition of a `cfg` is false wherever neither tests nor loom models are built.
-fn needs_test(condition: &Meta) -> bool {
+pub(crate) fn needs_test(condition: &Meta) -> bool {
     let parts = |list: &syn::MetaList| {
         list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).unwrap_or_default()
     };
@@ -122,7 +122,7 @@ fn needs_test(condition: &Meta) -> bool {
 }
 
 /// The attributes of an item of any kind.
-pub(super) fn attributes_of(item: &Item) -> &[Attribute] {
+pub(crate) fn attributes_of(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,
