@@ -15,7 +15,8 @@ use crate::{checkout, sleeps};
 
 pub(crate) use rules::INTERNAL;
 use rules::{
-    ANY, IMPURE_PACKAGES, INHERITED, INTERNAL_NOTICE, Kind, LEAST_BANS, MODEL_OF_BANS, matches, rule_for,
+    ANY, IMPURE_PACKAGES, INHERITED, INTERNAL_NOTICE, Kind, LEAST_BANS, MODEL_OF_BANS, RUNTIMES,
+    WITHOUT_RUNTIME, matches, rule_for,
 };
 
 mod circles;
@@ -113,7 +114,18 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
         if rule_for(&member.name).is_some_and(|rule| rule.kind == Kind::Pure) {
             let own = fs::read_to_string(member.folder.join("clippy.toml")).unwrap_or_default();
             problems.extend(missing_bans(&member.name, &own, &bans));
-            problems.extend(impure_packages(&member.name, &tree_of(&member.name)?));
+            let reached = reached_packages(&tree_of(&member.name)?, IMPURE_PACKAGES);
+            problems.extend(
+                reached.iter().map(|way| format!("{} is pure and must not reach {way}", member.name)),
+            );
+        }
+        if WITHOUT_RUNTIME.contains(&member.name.as_str()) {
+            let reached = reached_packages(&tree_of(&member.name)?, RUNTIMES);
+            problems.extend(
+                reached
+                    .iter()
+                    .map(|way| format!("{} needs no runtime and must not reach {way}", member.name)),
+            );
         }
     }
     Ok(problems)
@@ -197,11 +209,10 @@ fn broken_arrows(members: &[Member]) -> Vec<String> {
     problems
 }
 
-/// Impure packages in the dependency tree of the pure crate `name`, each with the way that leads to
-/// it.
-fn impure_packages(name: &str, tree: &str) -> Vec<String> {
+/// Those of `packages` that are in a dependency tree, each with the way that leads to it.
+fn reached_packages(tree: &str, packages: &[&str]) -> Vec<String> {
     let mut way: Vec<&str> = Vec::new();
-    let mut problems = Vec::new();
+    let mut reached = Vec::new();
     for line in tree.lines() {
         let mut words = line.split_whitespace();
         let (Some(depth), Some(package)) = (words.next().and_then(|depth| depth.parse().ok()), words.next())
@@ -210,11 +221,11 @@ fn impure_packages(name: &str, tree: &str) -> Vec<String> {
         };
         way.truncate(depth);
         way.push(package);
-        if IMPURE_PACKAGES.contains(&package) {
-            problems.push(format!("{name} is pure and must not reach {package}: {}", way.join(" -> ")));
+        if packages.contains(&package) {
+            reached.push(format!("{package}: {}", way.join(" -> ")));
         }
     }
-    problems
+    reached
 }
 
 /// The bans that the `clippy.toml` of the pure crate `name` lacks.

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::engine_handle::{EngineHandle, TICK_PAUSE_MIN};
 use crate::store_call::{NoHooks, STORE_TIMEOUT, StoreHooks, StoreLink};
+use crate::timer;
 use crate::undo::{UNDOS_MAX, UndoQueue};
 
 /// How many batches of lease asks are in flight at once. While there are as many, asks gather and
@@ -263,14 +264,14 @@ impl Driver {
             if now >= at {
                 return;
             }
-            self.time().sleep_until(at.min(self.0.engine.next_tick(now))).await;
+            timer::sleep_until(self.time(), at.min(self.0.engine.next_tick(now))).await;
         }
     }
 
     /// Waits until `at` and ticks the engine in force then. For a task that ticks, whose next call
     /// waits until [`Tick::next`]. The task carries out the [actions](TickAction) of the tick.
     pub async fn tick_at(&self, at: Timestamp) -> Tick {
-        self.0.clock.sleep_until(at).await;
+        timer::sleep_until(self.time(), at).await;
         let now = self.now();
         let mut tick = self.engine().tick(now);
         // Time must pass between two ticks even if the engine asks for none.

@@ -54,6 +54,7 @@ pub mod undo;
 
 mod lease_renewal;
 mod retry;
+mod timer;
 
 pub use admission::{Admission, AdmissionBuilder, UntilReadyError, Verdict};
 pub use driver::Driver;
@@ -62,4 +63,4 @@ pub use hold::Hold;
 pub use kept_permit::UntoldPermit;
 pub use pending_request::{Decided, PendingRequest};
 pub use store_call::{StoreHooks, Undoing};
-pub use tidegate_clock::{Clock, ManualClock, SystemClock};
+pub use tidegate_clock::{Clock, ClockWait, ManualClock, SystemClock};

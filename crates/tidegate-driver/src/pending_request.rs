@@ -10,6 +10,7 @@ use tidegate_store::StoreError;
 use tokio::runtime::Handle;
 
 use crate::driver::Driver;
+use crate::timer;
 
 /// A decision and the engine that made it, which knows the names of the permit's local limits.
 #[derive(Debug)]
@@ -57,7 +58,8 @@ impl Driver {
                 Answered::Lease
             }
             Wants::Turn(turn) => {
-                let (mut turn, mut sleep) = (pin!(turn), pin!(self.time().sleep_until(turn.wake_at())));
+                let (mut turn, mut sleep) =
+                    (pin!(turn), pin!(timer::sleep_until(self.time(), turn.wake_at())));
                 poll_fn(|context| match turn.as_mut().poll(context) {
                     Poll::Ready(()) => Poll::Ready(()),
                     Poll::Pending => sleep.as_mut().poll(context),

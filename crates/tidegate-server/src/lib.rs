@@ -124,7 +124,7 @@ pub use redis_store::SharedStoreError;
 pub use refused_keys::KEYS_MAX as REFUSED_KEYS_MAX;
 pub use routes::openapi_document;
 pub use server::{Drained, Handle, Server};
-pub use tidegate_clock::{Clock, Drift, ManualClock, SystemClock};
+pub use tidegate_clock::{Clock, ClockWait, Drift, ManualClock, SystemClock};
 pub use tidegate_core::random_seed;
 pub use tidegate_net::{Bounds, tls};
 pub use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole, NotAnAddress};

@@ -39,7 +39,7 @@ pub mod policy;
 
 #[cfg(feature = "driver")]
 pub use tidegate_driver::{
-    Admission, AdmissionBuilder, Clock, Driver, EngineHandle, Hold, ManualClock, SystemClock,
+    Admission, AdmissionBuilder, Clock, ClockWait, Driver, EngineHandle, Hold, ManualClock, SystemClock,
     UntilReadyError, Verdict,
 };
 #[cfg(feature = "driver")]

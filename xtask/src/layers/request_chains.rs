@@ -14,7 +14,6 @@ use crate::checkout;
 use crate::module_tree::ModuleTree;
 use crate::workspace::Member;
 
-
 /// The page, from the root of the checkout.
 const PAGE: &str = "docs/internals/three-requests.md";
 

@@ -160,6 +160,12 @@ pub(crate) const IMPURE_PACKAGES: &[&str] = &[
     "tonic",
 ];
 
+/// Crates that are not pure and that programs without a runtime use, on their own or by others.
+pub(crate) const WITHOUT_RUNTIME: &[&str] = &["tidegate-clock"];
+
+/// Packages that such a crate does not reach.
+pub(crate) const RUNTIMES: &[&str] = &["async-std", "smol", "tokio"];
+
 /// The crate whose `clippy.toml` is the text that every pure crate repeats.
 pub(crate) const MODEL_OF_BANS: &str = "tidegate-core";
 

@@ -10,7 +10,6 @@
 //! All randomness comes from a seed that failures print; `TIDEGATE_SOAK_SEED` sets another one.
 
 use core::future::Future;
-use core::pin::Pin;
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -88,11 +87,6 @@ struct VirtualClock {
 impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_secs(1_800_000_000).saturating_add(self.start.elapsed())
-    }
-
-    // Sleeps: on tokio's paused clock, no real time passes.
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(tokio::time::sleep(at.saturating_since(self.now())))
     }
 }
 

@@ -1,7 +1,5 @@
 //! The overload example at ten times its capacity, in tokio's paused time.
 
-use core::future::Future;
-use core::pin::Pin;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -29,11 +27,6 @@ struct TokioClock {
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
         NOW.saturating_add(self.start.elapsed())
-    }
-
-    // Sleeps: on tokio's paused clock, no real time passes.
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(tokio::time::sleep_until(self.start + at.saturating_since(NOW)))
     }
 }
 

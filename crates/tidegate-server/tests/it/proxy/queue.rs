@@ -1,14 +1,14 @@
 //! Requests that wait for a limit or a permit.
 
 use std::io::Write;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tidegate_core::Timestamp;
 use tidegate_policy::policy::proxy::{Proxy, Route};
-use tidegate_server::{Clock, ListenerRole, ManualClock, ProxyConfig};
+use tidegate_server::{Clock, ClockWait, ListenerRole, ManualClock, ProxyConfig};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
@@ -275,12 +275,9 @@ impl Clock for CountingClock {
         self.clock.now()
     }
 
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        let mut waiting = self.clock.sleep_until(at);
-        Box::pin(std::future::poll_fn(move |context| {
-            self.polls.fetch_add(1, Ordering::Relaxed);
-            waiting.as_mut().poll(context)
-        }))
+    fn wake_at(&self, at: Timestamp, waker: &Waker) -> ClockWait {
+        self.polls.fetch_add(1, Ordering::Relaxed);
+        self.clock.wake_at(at, waker)
     }
 }
 
