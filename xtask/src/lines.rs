@@ -43,7 +43,7 @@ const EXCEPTIONS: &[(&str, Category)] = &[
     ("crates/tidegate-store/src/conformance", Verification),
     ("fuzz/", Verification),
     // Fixtures.
-    ("crates/tidegate-redis-server/", Tests),
+    ("crates/tidegate-test-support/", Tests),
     ("docs/", Tests),
     ("examples/", Tests),
 ];

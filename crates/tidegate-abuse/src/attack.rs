@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The most memory that the daemon may take above idle in any attack, in bytes. Above it the attack
@@ -54,23 +53,6 @@ impl From<std::io::Error> for Failure {
 /// Fails with the text of `seen` unless `held`.
 pub fn require(held: bool, seen: impl FnOnce() -> String) -> Result<(), Failure> {
     if held { Ok(()) } else { Err(Failure::GotThrough(seen())) }
-}
-
-/// How often [`holds_within`] looks.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Looks until it holds, for so long at most; whether it does.
-pub fn holds_within(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let began = Instant::now();
-    loop {
-        if holds() {
-            return true;
-        }
-        if began.elapsed() >= patience {
-            return false;
-        }
-        thread::sleep(LOOK_INTERVAL);
-    }
 }
 
 /// The settings that all attacks share.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackContext, Failure, holds_within};
+use tidegate_test_support::{ChildProcess, TemporaryFolder, holds_within};
+
+use crate::attack::{AttackContext, Failure};
 use crate::http1;
 
 /// How long a daemon may take to start.
@@ -27,39 +27,6 @@ const QUIET: Duration = Duration::from_millis(100);
 /// The most bytes of the daemon's log that are kept. Later lines are only counted.
 const LOG_BYTES_MAX: usize = 4 << 20;
 
-/// A folder that is removed with everything in it when the value is dropped.
-#[derive(Debug)]
-pub struct Folder(PathBuf);
-
-impl Folder {
-    /// A new folder in the directory for temporary files.
-    pub fn new() -> std::io::Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tidegate-abuse-{}-{number}", std::process::id()));
-        fs::create_dir(&path)?;
-        Ok(Self(path))
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// Writes a file and returns its path as text.
-    pub fn write(&self, name: &str, content: &str) -> std::io::Result<String> {
-        let path = self.0.join(name);
-        fs::write(&path, content)?;
-        Ok(path.display().to_string())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The log lines of the daemon.
 #[derive(Debug, Default)]
 struct DaemonLog {
@@ -71,8 +38,8 @@ struct DaemonLog {
 #[derive(Debug)]
 pub struct Daemon<'context> {
     context: &'context AttackContext,
-    child: Child,
-    folder: Folder,
+    process: ChildProcess,
+    folder: TemporaryFolder,
     addresses: BTreeMap<String, SocketAddr>,
     log: Arc<Mutex<DaemonLog>>,
     start_peak_bytes: u64,
@@ -93,17 +60,21 @@ pub struct StartFailure {
 impl<'context> Daemon<'context> {
     /// Starts the daemon with the policy `config`.
     pub fn start(context: &'context AttackContext, config: &str) -> Result<Self, Failure> {
-        Self::start_in(context, Folder::new()?, config)
+        Self::start_in(context, TemporaryFolder::new(), config)
     }
 
     /// As [`Daemon::start`], in a folder that may hold files the policy refers to.
-    pub fn start_in(context: &'context AttackContext, folder: Folder, config: &str) -> Result<Self, Failure> {
+    pub fn start_in(
+        context: &'context AttackContext,
+        folder: TemporaryFolder,
+        config: &str,
+    ) -> Result<Self, Failure> {
         Self::start_by(context, folder, config, Command::new(context.binary()))
     }
 
     fn start_by(
         context: &'context AttackContext,
-        folder: Folder,
+        folder: TemporaryFolder,
         config: &str,
         command: Command,
     ) -> Result<Self, Failure> {
@@ -120,7 +91,7 @@ impl<'context> Daemon<'context> {
     ) -> Result<Self, Failure> {
         let mut command = Command::new(context.binary());
         command.env("MIMALLOC_PURGE_DELAY", "0");
-        Self::start_by(context, Folder::new()?, config, command)
+        Self::start_by(context, TemporaryFolder::new(), config, command)
     }
 
     /// As [`Daemon::start_in`], with files of at most `kib` KiB until
@@ -137,13 +108,13 @@ impl<'context> Daemon<'context> {
         let script =
             format!("trap '' XFSZ; prlimit --pid $$ --fsize={}: && exec \"$0\" \"$@\"", u64::from(kib) << 10);
         shell.arg("-c").arg(script).arg(context.binary());
-        Self::spawn(context, Folder::new()?, config, shell)
+        Self::spawn(context, TemporaryFolder::new(), config, shell)
     }
 
     /// Starts the daemon and tells apart that it serves and that it does not start.
     pub fn try_start(
         context: &'context AttackContext,
-        folder: Folder,
+        folder: TemporaryFolder,
         config: &str,
     ) -> Result<Result<Self, StartFailure>, Failure> {
         Self::spawn(context, folder, config, Command::new(context.binary()))
@@ -151,22 +122,24 @@ impl<'context> Daemon<'context> {
 
     fn spawn(
         context: &'context AttackContext,
-        folder: Folder,
+        folder: TemporaryFolder,
         config: &str,
         mut command: Command,
     ) -> Result<Result<Self, StartFailure>, Failure> {
-        let policy = folder.write("policy.yaml", config)?;
+        let policy = folder.write("policy.yaml", config);
         command.arg("serve").arg("--config").arg(policy).current_dir(folder.path());
         // The suite may itself run as a service.
         command.env_remove("TIDEGATE_LOG").env_remove("STATE_DIRECTORY").env("NO_COLOR", "1");
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let printed = child.stdout.take().map(lines_of).ok_or_else(|| no_pipe("standard output"))?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = ChildProcess::spawn(&mut command)?;
+        let printed =
+            process.child().stdout.take().map(lines_of).ok_or_else(|| no_pipe("standard output"))?;
         let log = Arc::new(Mutex::new(DaemonLog::default()));
-        let errors = child.stderr.take().ok_or_else(|| no_pipe("standard error"))?;
+        let errors = process.child().stderr.take().ok_or_else(|| no_pipe("standard error"))?;
         let reader = keep_log(errors, Arc::clone(&log));
         let mut daemon = Self {
             context,
-            child,
+            process,
             folder,
             addresses: BTreeMap::new(),
             log,
@@ -174,7 +147,7 @@ impl<'context> Daemon<'context> {
             idle_bytes: 0,
         };
         if let Err(status) = daemon.read_addresses(&printed) {
-            daemon.stop();
+            daemon.process.kill();
             // The pipe ends with the process, so the reader ends too.
             let _ = reader.join();
             let (log, peak_bytes) = (daemon.log(), daemon.start_peak_bytes);
@@ -183,7 +156,7 @@ impl<'context> Daemon<'context> {
         daemon.find_grpc();
         daemon.idle_bytes = daemon.memory("VmRSS:").unwrap_or(0);
         // 5 resets the peak, so that what starting took does not count.
-        let _ = fs::write(format!("/proc/{}/clear_refs", daemon.child.id()), "5");
+        let _ = fs::write(format!("/proc/{}/clear_refs", daemon.process.id()), "5");
         Ok(Ok(daemon))
     }
 
@@ -210,7 +183,7 @@ impl<'context> Daemon<'context> {
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                 Err(RecvTimeoutError::Disconnected) if self.addresses.is_empty() => {
-                    return Err(self.child.wait().ok());
+                    return Err(self.process.wait().ok());
                 }
                 Err(_) if self.addresses.is_empty() => return Err(None),
                 Err(_) => return Ok(()),
@@ -232,7 +205,7 @@ impl<'context> Daemon<'context> {
     /// The gRPC address is not printed: it is the listening port of the process that none of the
     /// printed ones is.
     fn find_grpc(&mut self) {
-        let process = format!("/proc/{}", self.child.id());
+        let process = format!("/proc/{}", self.process.id());
         let Ok(files) = fs::read_dir(format!("{process}/fd")) else { return };
         let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
         let sockets: Vec<String> = links
@@ -296,14 +269,14 @@ impl<'context> Daemon<'context> {
     }
 
     /// The folder it runs in.
-    pub fn folder(&self) -> &Folder {
+    pub fn folder(&self) -> &TemporaryFolder {
         &self.folder
     }
 
     /// Replaces its policy file, which it follows.
     pub fn rewrite_policy(&self, config: &str) -> std::io::Result<()> {
-        let path = self.folder.write("policy.yaml.new", config)?;
-        fs::rename(path, self.folder.path().join("policy.yaml"))
+        let path = self.folder.write("policy.yaml.new", config);
+        fs::rename(path, self.folder.join("policy.yaml"))
     }
 
     /// The part of its log that is kept.
@@ -325,7 +298,7 @@ impl<'context> Daemon<'context> {
 
     /// Lets it write files of any size again.
     pub fn allow_large_files(&self) -> Result<(), Failure> {
-        let id = self.child.id().to_string();
+        let id = self.process.id().to_string();
         let status = Command::new("prlimit").args(["--pid", &id, "--fsize=unlimited:"]).status()?;
         if status.success() { Ok(()) } else { Err(Failure::Unfinished(format!("prlimit failed: {status}"))) }
     }
@@ -337,7 +310,7 @@ impl<'context> Daemon<'context> {
 
     /// Whether the process is still there.
     pub fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        self.process.is_running()
     }
 
     /// The most memory it has had since it was idle, above what it had then, in bytes.
@@ -352,21 +325,15 @@ impl<'context> Daemon<'context> {
 
     /// A field of the process's status that the kernel counts in KiB, in bytes.
     fn memory(&self, field: &str) -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix(field))?;
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
-    }
-
-    fn stop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
         self.context.note_memory(self.memory_above_idle());
-        self.stop();
     }
 }
 

@@ -4,15 +4,18 @@ use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tidegate_test_support::{PATIENCE, holds_within};
 
 use crate::attack::Failure;
-use crate::daemon::Folder;
 use crate::resp::{self, Value};
+
+/// The socket of a server, in its folder.
+const SOCKET: &str = "redis.sock";
 
 /// How often a stalled connection looks whether it may go on.
 const LOOK: Duration = Duration::from_millis(10);
@@ -20,38 +23,26 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How much [`RelayMode::Floods`] sends on a connection at most, in bytes.
 const FLOOD_BYTES_MAX: usize = 1 << 30;
 
-/// `redis-server` in a folder of its own, on a Unix socket; stopped, by its id, when the value is
-/// dropped.
+/// A server that also listens on a Unix socket in its folder.
 #[derive(Debug)]
-pub struct RedisServer {
-    child: Child,
-    folder: Folder,
-}
+pub struct RedisServer(tidegate_test_support::RedisServer);
 
 impl RedisServer {
     /// Starts it.
     pub fn start() -> Result<Self, Failure> {
-        let folder = Folder::new()?;
-        let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--unixsocket", "redis.sock", "--save", "", "--appendonly", "no"]);
-        command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command
-            .spawn()
-            .map_err(|error| Failure::Skipped(format!("redis-server cannot be started ({error})")))?;
-        let server = Self { child, folder };
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while server.ask(&["PING"]).is_err() {
-            if Instant::now() > deadline {
-                return Err(Failure::Unfinished("redis-server does not answer after 5 s".to_owned()));
-            }
-            thread::sleep(LOOK);
+        let server = tidegate_test_support::RedisServer::start(&["--unixsocket", SOCKET]);
+        let missing = || Failure::Skipped("redis-server is not installed".to_owned());
+        let server = Self(server.ok_or_else(missing)?);
+        // It listens on its port first.
+        if !holds_within(PATIENCE, || server.ask(&["PING"]).is_ok()) {
+            return Err(Failure::Unfinished(format!("redis-server does not answer after {PATIENCE:?}")));
         }
         Ok(server)
     }
 
     /// Where its socket is.
     pub fn socket(&self) -> PathBuf {
-        self.folder.path().join("redis.sock")
+        self.0.folder().join(SOCKET)
     }
 
     /// Sends a command and reads its reply.
@@ -69,13 +60,6 @@ impl RedisServer {
             .into_iter()
             .filter_map(|key| if let Value::Text(key) = key { Some(key) } else { None })
             .collect())
-    }
-}
-
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

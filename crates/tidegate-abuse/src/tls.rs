@@ -13,9 +13,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
+use tidegate_test_support::TemporaryFolder;
 
 use crate::attack::Failure;
-use crate::daemon::Folder;
 use crate::http1::{self, Http1Connection, READ_TIMEOUT};
 
 /// A certificate authority.
@@ -67,11 +67,12 @@ impl Authority {
 
     /// Writes what a listener needs to `folder` and returns its `tls` setting. With `asks_clients`
     /// clients need a certificate of this authority.
-    pub fn listener_setting(&self, folder: &Folder, asks_clients: bool) -> Result<String, Failure> {
+    pub fn listener_setting(&self, folder: &TemporaryFolder, asks_clients: bool) -> Result<String, Failure> {
         let server = self.issue_to_server()?;
-        let cert = folder.write("server.pem", &server.cert)?;
-        let key = folder.write("server.key", &server.key)?;
-        let authority = folder.write("clients.pem", &self.0.pem())?;
+        let cert = folder.write("server.pem", &server.cert);
+        let key = folder.write("server.key", &server.key);
+        let authority = folder.write("clients.pem", self.0.pem());
+        let (cert, key, authority) = (cert.display(), key.display(), authority.display());
         let clients = if asks_clients { format!(", client_ca: {authority}") } else { String::new() };
         Ok(format!("{{ cert: {cert}, key: {key}{clients} }}"))
     }

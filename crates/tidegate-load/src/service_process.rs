@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, Error, Result};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use tidegate_abuse::http1;
+use tidegate_test_support::ChildProcess;
 
 use crate::service::{COUNTS_PATH, ServiceCounts};
 
@@ -15,7 +16,7 @@ pub const SERVE_OPTION: &str = "--serve-upstream";
 /// standard input does, so it does not outlive a suite that was killed.
 #[derive(Debug)]
 pub struct ServiceProcess {
-    child: Child,
+    process: ChildProcess,
     address: SocketAddr,
 }
 
@@ -24,16 +25,14 @@ impl ServiceProcess {
     pub fn start(workers: usize) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SERVE_OPTION).arg(workers.to_string());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut process = ChildProcess::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let mut line = String::new();
-        if let Some(output) = child.stdout.take() {
+        if let Some(output) = process.child().stdout.take() {
             BufReader::new(output).read_line(&mut line)?;
         }
         if let Ok(address) = line.trim().parse() {
-            return Ok(Self { child, address });
+            return Ok(Self { process, address });
         }
-        let _ = child.kill();
-        let _ = child.wait();
         Err(Error::other(format!("the upstream printed no address but {line:?}")))
     }
 
@@ -58,13 +57,6 @@ impl ServiceProcess {
 
     /// Kills it, as `kill -9` does.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for ServiceProcess {
-    fn drop(&mut self) {
-        self.kill();
+        self.process.kill();
     }
 }

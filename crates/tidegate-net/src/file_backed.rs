@@ -153,12 +153,19 @@ pub async fn look_at(all: impl Fn() -> Vec<Arc<dyn Refresh>>) {
 mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
     use std::fs;
-    use std::path::PathBuf;
+
+    use tidegate_test_support::TemporaryFile;
 
     use super::*;
 
     #[derive(Debug)]
-    struct Text(PathBuf);
+    struct Text(TemporaryFile);
+
+    impl Text {
+        fn one() -> Self {
+            Self(TemporaryFile::new("one"))
+        }
+    }
 
     impl Source for Text {
         type Made = String;
@@ -167,7 +174,7 @@ mod tests {
         const WHAT: &'static str = "texts";
 
         fn paths(&self) -> Vec<&Path> {
-            vec![&self.0]
+            vec![self.0.path()]
         }
 
         fn unreadable(_: &Path, source: io::Error) -> io::Error {
@@ -177,18 +184,6 @@ mod tests {
         fn make(&self, texts: &[Vec<u8>]) -> io::Result<String> {
             String::from_utf8(texts[0].clone()).map_err(io::Error::other)
         }
-    }
-
-    impl Drop for Text {
-        fn drop(&mut self) {
-            let _ = fs::remove_file(&self.0);
-        }
-    }
-
-    fn text(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("tidegate-renewed-{name}-{}", std::process::id()));
-        fs::write(&path, "one").unwrap();
-        path
     }
 
     /// Counts lines of errors.
@@ -221,8 +216,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_once_until_it_is_something_else_or_was_right_in_between() {
-        let renewed = FileBacked::open(Text(text("once"))).unwrap();
-        let path = renewed.source().0.clone();
+        let renewed = FileBacked::open(Text::one()).unwrap();
+        let path = renewed.source().0.path().to_owned();
         let errors = Errors::default();
         let looked = |times: usize| {
             tracing::subscriber::with_default(errors.clone(), || (0..times).for_each(|_| renewed.look()));
@@ -242,19 +237,19 @@ mod tests {
 
     #[test]
     fn a_file_larger_than_any_that_is_needed_is_not_read() {
-        let renewed = FileBacked::open(Text(text("large"))).unwrap();
-        fs::write(&renewed.source().0, vec![b'a'; 1 << 20]).unwrap();
+        let renewed = FileBacked::open(Text::one()).unwrap();
+        fs::write(renewed.source().0.path(), vec![b'a'; 1 << 20]).unwrap();
         assert!(renewed.refresh().unwrap());
-        fs::write(&renewed.source().0, vec![b'a'; (1 << 20) + 1]).unwrap();
+        fs::write(renewed.source().0.path(), vec![b'a'; (1 << 20) + 1]).unwrap();
         assert!(renewed.refresh().unwrap_err().to_string().contains("larger than 1048576 bytes"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_broken_keeps_nothing_else_from_being_renewed() {
-        let broken = Arc::new(FileBacked::open(Text(text("broken"))).unwrap());
-        let fine = Arc::new(FileBacked::open(Text(text("fine"))).unwrap());
-        fs::write(&broken.source().0, [0xff]).unwrap();
-        fs::write(&fine.source().0, "two").unwrap();
+        let broken = Arc::new(FileBacked::open(Text::one()).unwrap());
+        let fine = Arc::new(FileBacked::open(Text::one()).unwrap());
+        fs::write(broken.source().0.path(), [0xff]).unwrap();
+        fs::write(fine.source().0.path(), "two").unwrap();
         let all = [Arc::clone(&broken) as Arc<dyn Refresh>, Arc::clone(&fine) as Arc<dyn Refresh>];
         let looking = tokio::spawn(look_at(move || all.to_vec()));
         // Sleeps: on tokio's paused clock, no real time passes.

@@ -47,31 +47,16 @@ fn check(kind: FileType) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
-    use std::path::PathBuf;
     use std::process::Command;
+
+    use tidegate_test_support::TemporaryFolder;
 
     use super::*;
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tidegate-regular-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn only_a_regular_file_is_read_and_nothing_else_is_waited_for() {
-        let folder = Folder::new("kinds");
-        let path = |name: &str| folder.0.join(name);
+        let folder = TemporaryFolder::new();
+        let path = |name: &str| folder.join(name);
         std::fs::write(path("file"), "text").unwrap();
         std::os::unix::fs::symlink("file", path("link")).unwrap();
         assert_eq!(read_regular(&path("file"), 4).unwrap(), b"text");
@@ -83,7 +68,7 @@ mod tests {
             (path("fifo"), "FIFO"),
             (path("link-to-fifo"), "FIFO"),
             (path("socket"), "socket"),
-            (folder.0.clone(), "directory"),
+            (folder.path().to_owned(), "directory"),
             ("/dev/zero".into(), "device"),
         ] {
             let error = read_regular(&name, 4).unwrap_err().to_string();
@@ -93,8 +78,8 @@ mod tests {
 
     #[test]
     fn no_more_than_the_bound_is_read() {
-        let folder = Folder::new("bound");
-        let path = folder.0.join("file");
+        let folder = TemporaryFolder::new();
+        let path = folder.join("file");
         std::fs::write(&path, "12345").unwrap();
         assert_eq!(read_regular(&path, 5).unwrap(), b"12345");
         let error = read_regular(&path, 4).unwrap_err().to_string();

@@ -108,18 +108,13 @@ mod tests {
 
     use rustls::pki_types::PrivateKeyDer;
     use rustls::pki_types::pem::PemObject;
+    use tidegate_test_support::TemporaryFolder;
 
     use super::*;
 
-    struct Folder(PathBuf);
+    struct Folder(TemporaryFolder);
 
     impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tidegate-tls-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-
         fn files(&self) -> TlsFiles {
             TlsFiles { cert: self.0.join("cert.pem"), key: self.0.join("key.pem"), client_ca: None }
         }
@@ -127,20 +122,14 @@ mod tests {
         /// A self-signed certificate for localhost.
         fn issue(&self) {
             let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-            fs::write(self.0.join("cert.pem"), made.cert.pem()).unwrap();
-            fs::write(self.0.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            self.0.write("cert.pem", made.cert.pem());
+            self.0.write("key.pem", made.signing_key.serialize_pem());
         }
     }
 
     #[test]
     fn files_that_change_are_taken_up_and_broken_ones_leave_what_there_was() {
-        let folder = Folder::new("refresh");
+        let folder = Folder(TemporaryFolder::new());
         folder.issue();
         let tls = Tls::open(folder.files()).unwrap();
         assert!(!tls.refresh().unwrap(), "nothing has changed");
@@ -210,7 +199,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_of_the_ca_before_is_not_let_in_by_a_session_from_before() {
         for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
-            let folder = Folder::new(&format!("ca-{:?}", version.version));
+            let folder = Folder(TemporaryFolder::new());
             folder.issue();
             let (before, client) = authority_and_client("before", version, &folder);
             let (after, _) = authority_and_client("after", version, &folder);
@@ -226,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_the_files_is_said_with_their_names() {
-        let folder = Folder::new("wrong");
+        let folder = Folder(TemporaryFolder::new());
         let said = |files: TlsFiles| Tls::open(files).unwrap_err().to_string();
         assert!(said(folder.files()).contains("cert.pem cannot be read"));
         folder.issue();

@@ -439,25 +439,11 @@ impl Source for TokenFiles {
 mod tests {
     use std::fs;
 
+    use tidegate_test_support::TemporaryFile;
+
     use super::*;
 
     const ADA: &[u8] = b"ada-has-a-long-token";
-
-    struct TokenFile(PathBuf);
-
-    impl TokenFile {
-        fn new(name: &str, text: &str) -> Self {
-            let file = std::env::temp_dir().join(format!("tidegate-tokens-{name}-{}", std::process::id()));
-            fs::write(&file, text).unwrap();
-            Self(file)
-        }
-    }
-
-    impl Drop for TokenFile {
-        fn drop(&mut self) {
-            let _ = fs::remove_file(&self.0);
-        }
-    }
 
     fn grants(text: &str) -> Vec<Grant> {
         let text = format!("authorization:\n{text}");
@@ -519,18 +505,18 @@ mod tests {
     #[test]
     fn a_file_may_hold_several_tokens_or_their_hashes_and_is_taken_up_when_it_changes() {
         let (token, hash) = new_token();
-        let file = TokenFile::new("several", &format!("# of both\nada-has-a-long-token\r\n\n  {hash}  \n"));
-        let path = file.0.display();
+        let file = TemporaryFile::new(&format!("# of both\nada-has-a-long-token\r\n\n  {hash}  \n"));
+        let path = file.as_str();
         let authorization = authorization(&format!("  - {{ token_file: {path}, namespaces: [api] }}\n"));
         for token in [ADA, token.as_bytes()] {
             assert!(authorization.caller(&[], Some(token)).unwrap().may(Verb::Check, "api").is_ok());
         }
         assert_eq!(authorization.caller(&[], Some(hash.as_bytes())).unwrap_err(), AuthenticationError::Token);
-        fs::write(&file.0, &token).unwrap();
+        fs::write(file.path(), &token).unwrap();
         authorization.watched().unwrap().look();
         assert_eq!(authorization.caller(&[], Some(ADA)).unwrap_err(), AuthenticationError::Token);
         assert!(authorization.caller(&[], Some(token.as_bytes())).is_ok());
-        fs::write(&file.0, "short").unwrap();
+        fs::write(file.path(), "short").unwrap();
         authorization.watched().unwrap().look();
         assert!(authorization.caller(&[], Some(token.as_bytes())).is_ok(), "a broken file changes nothing");
     }
@@ -550,8 +536,8 @@ mod tests {
             ("sha256:01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b", "`tidegate token`"),
             ("# secret\n\n", "holds no token"),
         ] {
-            let file = TokenFile::new("wrong", text);
-            let grants = grants(&format!("  - {{ token_file: {}, namespaces: [api] }}\n", file.0.display()));
+            let file = TemporaryFile::new(text);
+            let grants = grants(&format!("  - {{ token_file: {}, namespaces: [api] }}\n", file.as_str()));
             let error = Authorization::new(&grants).unwrap_err().to_string();
             assert!(error.contains(said) && !error.contains("secret") && !error.contains("5ec"), "{error}");
         }

@@ -228,17 +228,19 @@ fn sources(path: &Path) -> Result<Vec<EnvoySource>, EnvoyFilesError> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_test_support::TemporaryFile;
+
     use super::*;
 
     #[test]
     fn a_file_that_brings_a_quota_to_a_daemon_without_a_store_is_not_taken_up() {
-        let path = std::env::temp_dir().join(format!("tidegate-envoy-files-{}.yaml", std::process::id()));
+        let file = TemporaryFile::new("");
         let write = |unit: &str| {
             let rule = format!("{{ key: user, rate_limit: {{ unit: {unit}, requests_per_unit: 2 }} }}");
-            fs::write(&path, format!("domain: shop\ndescriptors: [{rule}]\n")).unwrap();
+            fs::write(file.path(), format!("domain: shop\ndescriptors: [{rule}]\n")).unwrap();
         };
         write("minute");
-        let wanted = EnvoyRatelimit { path: path.display().to_string(), settings: Settings::default() };
+        let wanted = EnvoyRatelimit { path: file.as_str().to_owned(), settings: Settings::default() };
         let files = EnvoyFiles::open(&wanted).unwrap();
         write("second");
         assert!(files.refresh().unwrap());
@@ -250,6 +252,5 @@ mod tests {
         assert_eq!(files.get().quotas().count(), 0, "the files in force stay");
         write("minute");
         assert!(files.refresh().unwrap());
-        fs::remove_file(path).unwrap();
     }
 }

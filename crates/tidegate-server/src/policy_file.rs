@@ -158,30 +158,9 @@ mod tests {
     use std::fs::File;
     use std::os::unix::fs::symlink;
 
+    use tidegate_test_support::TemporaryFolder;
+
     use super::*;
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tidegate-policy-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-
-        fn write(&self, name: &str, text: &str) -> PathBuf {
-            let path = self.0.join(name);
-            fs::write(&path, text).unwrap();
-            path
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     /// Long after everything the test wrote.
     fn later() -> SystemTime {
@@ -198,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_file_that_stays_is_read_once_and_a_replaced_one_again() {
-        let folder = Folder::new("replaced");
+        let folder = TemporaryFolder::new();
         let path = folder.write("policy.yaml", "one");
         let (mut file, bytes) = PolicyFile::open(&path).unwrap();
         assert_eq!(bytes, b"one");
@@ -211,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_file_written_in_place_is_left_alone_until_it_rests() {
-        let folder = Folder::new("rests");
+        let folder = TemporaryFolder::new();
         let path = folder.write("policy.yaml", "one");
         let (mut file, _) = PolicyFile::open(&path).unwrap();
         fs::write(&path, "hal").unwrap();
@@ -222,20 +201,20 @@ mod tests {
 
     #[test]
     fn a_link_that_leads_elsewhere_is_a_change_and_one_that_leads_nowhere_is_told_once() {
-        let folder = Folder::new("links");
+        let folder = TemporaryFolder::new();
         // As a ConfigMap is mounted: policy.yaml -> ..data/policy.yaml, ..data -> a folder that is
         // swapped.
         for version in ["v1", "v2"] {
-            fs::create_dir(folder.0.join(version)).unwrap();
-            fs::write(folder.0.join(version).join("policy.yaml"), version).unwrap();
+            fs::create_dir(folder.join(version)).unwrap();
+            fs::write(folder.join(version).join("policy.yaml"), version).unwrap();
         }
-        symlink("v1", folder.0.join("..data")).unwrap();
-        symlink("..data/policy.yaml", folder.0.join("policy.yaml")).unwrap();
-        let (mut file, bytes) = PolicyFile::open(folder.0.join("policy.yaml")).unwrap();
+        symlink("v1", folder.join("..data")).unwrap();
+        symlink("..data/policy.yaml", folder.join("policy.yaml")).unwrap();
+        let (mut file, bytes) = PolicyFile::open(folder.join("policy.yaml")).unwrap();
         assert_eq!(bytes, b"v1");
         let swap = |to: &str| {
-            symlink(to, folder.0.join("..new")).unwrap();
-            fs::rename(folder.0.join("..new"), folder.0.join("..data")).unwrap();
+            symlink(to, folder.join("..new")).unwrap();
+            fs::rename(folder.join("..new"), folder.join("..data")).unwrap();
         };
         swap("v2");
         assert_eq!(content(file.look(later())).as_deref(), Some("v2"));
@@ -248,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_file_beyond_the_bound_is_an_error_that_says_how_large_it_is() {
-        let folder = Folder::new("large");
+        let folder = TemporaryFolder::new();
         let path = folder.write("policy.yaml", "one");
         let (mut file, _) = PolicyFile::open(&path).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(POLICY_BYTES_MAX + 1).unwrap();

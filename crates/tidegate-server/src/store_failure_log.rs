@@ -52,8 +52,8 @@ mod tests {
     use std::sync::Arc;
 
     use tidegate_core::{Algorithm, Cost, Rate};
-    use tidegate_redis_server::{RedisServer, skip};
     use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
+    use tidegate_test_support::{RedisServer, skip};
 
     use super::*;
     use crate::redis_store;

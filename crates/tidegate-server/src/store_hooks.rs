@@ -74,14 +74,12 @@ impl StoreHooks for DaemonHooks {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use tidegate_core::algorithm::{Fixed, WindowStart};
     use tidegate_core::{Algorithm, Cost};
     use tidegate_driver::Driver;
     use tidegate_engine::{Engine, EngineConfig};
-    use tidegate_redis_server::{RedisServer, free_port, skip};
     use tidegate_store::{Key, Kind, Operation, RequestId};
+    use tidegate_test_support::{RedisServer, eventually, free_port, skip};
 
     use super::*;
 
@@ -113,16 +111,6 @@ mod tests {
         assert_eq!((shared.store.stats().undo_failed, shared.store.stats().undone), (3, 0));
     }
 
-    /// Waits until `holds`, and not for ever.
-    async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-        let since = Instant::now();
-        while !holds().await {
-            assert!(since.elapsed() < Duration::from_secs(30), "{what}");
-            // Sleeps: between two looks at a state that announces nothing.
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-
     #[tokio::test]
     async fn an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing() {
         let name = "an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing";
@@ -131,14 +119,14 @@ mod tests {
         let driver = driver(&shared);
         // The store is away when the undo begins.
         driver.undo(batch(Kind::Undo { batch: RequestId(1) }));
-        until("it was sent in vain and is sent again", async || shared.store.stats().calls >= 2).await;
+        eventually("it was sent in vain and is sent again", async || shared.store.stats().calls >= 2).await;
         assert_eq!((shared.store.stats().undone, shared.store.stats().undo_failed), (0, 0));
         let Some(_redis) = RedisServer::start_on(port, &[]) else { return skip(name) };
-        until("it is undone", async || shared.store.stats().undone == 1).await;
+        eventually("it is undone", async || shared.store.stats().undone == 1).await;
         // The batch arrives only now.
         let store = &shared.store;
         let late = Batch { id: RequestId(1), ..batch(Kind::Check { cost: Cost::ONE }) };
-        until("the store refuses the batch", async || {
+        eventually("the store refuses the batch", async || {
             matches!(store.run_boxed(&late).await, Err(tidegate_store::StoreError::IdReused { .. }))
         })
         .await;

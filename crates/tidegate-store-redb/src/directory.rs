@@ -156,23 +156,9 @@ fn make_database(directory: &Path, path: &Path, epoch: u128) -> Result<(), OpenE
 
 #[cfg(test)]
 mod tests {
+    use tidegate_test_support::TemporaryFolder;
+
     use super::*;
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tidegate-modes-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -184,8 +170,8 @@ mod tests {
 
     #[test]
     fn a_new_store_is_for_its_owner_alone() {
-        let folder = Folder::new("new");
-        let path = folder.0.join("data");
+        let folder = TemporaryFolder::new();
+        let path = folder.join("data");
         let directory = Directory::take(&path, 1).unwrap();
         assert_eq!(mode(&path), 0o700);
         for file in [DATABASE, LOCK] {
@@ -196,8 +182,8 @@ mod tests {
 
     #[test]
     fn files_that_everybody_may_read_are_tightened_and_those_for_a_group_stay() {
-        let folder = Folder::new("earlier");
-        let path = folder.0.join("data");
+        let folder = TemporaryFolder::new();
+        let path = folder.join("data");
         drop(Directory::take(&path, 1).unwrap());
         for (before, after) in [(0o644, 0o600), (0o666, 0o600), (0o640, 0o640), (0o660, 0o660)] {
             set_mode(&path, 0o755);

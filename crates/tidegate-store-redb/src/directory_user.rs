@@ -84,14 +84,12 @@ fn host_name() -> String {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_test_support::TemporaryFolder;
+
     use super::*;
 
     fn lock_file(text: &[u8]) -> File {
-        let path = std::env::temp_dir().join(format!("tidegate-lock-{}-{}", process::id(), text.len()));
-        fs::write(&path, text).unwrap();
-        let file = File::open(&path).unwrap();
-        fs::remove_file(path).unwrap();
-        file
+        File::open(TemporaryFolder::new().write("LOCK", text)).unwrap()
     }
 
     #[test]

@@ -2,6 +2,8 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use tidegate_test_support::TemporaryFolder;
+
 use super::figures::Figures;
 use super::part::PartKind;
 use super::suites::Expectation;
@@ -14,14 +16,6 @@ fn figures(lines: &[&str]) -> Figures {
         figures.read(line);
     }
     figures
-}
-
-/// An empty folder of this test.
-fn folder(name: &str) -> std::path::PathBuf {
-    let folder = std::env::temp_dir().join(format!("tidegate-xtask-{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    folder
 }
 
 #[test]
@@ -113,7 +107,8 @@ fn a_part_fails_when_its_command_fails_and_when_nothing_ran() {
 
 #[test]
 fn progress_outlives_the_process_and_a_damaged_file_says_what_to_do() {
-    let file = folder("progress").join("fleet-1.json");
+    let folder = TemporaryFolder::new();
+    let file = folder.join("fleet-1.json");
     let row = figures(&["acceptance: leased | seeds=250"]);
     let mut first = Progress::open(file.clone()).unwrap();
     first.finish("0..250", Duration::from_millis(2500), row.clone()).unwrap();
@@ -132,7 +127,8 @@ fn progress_outlives_the_process_and_a_damaged_file_says_what_to_do() {
 
 #[test]
 fn a_command_is_watched_and_its_output_kept_also_when_it_fails() {
-    let log = folder("watched").join("log");
+    let folder = TemporaryFolder::new();
+    let log = folder.join("log");
     let mut command = Command::new("sh");
     command.args(["-c", "echo one; echo two >&2; sleep 0.3; exit 3"]);
     let mut told = 0;

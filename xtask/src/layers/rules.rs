@@ -124,12 +124,12 @@ pub(crate) const CRATES: &[Rule] = &[
         kind: Edge,
         may_use: &["tidegate-core", "tidegate-server", "tidegate-sim", "tidegate-policy", "tidegate-wire"],
     },
-    Rule { name: "tidegate-abuse", kind: Apart, may_use: &[] },
+    Rule { name: "tidegate-test-support", kind: Apart, may_use: &[] },
+    Rule { name: "tidegate-abuse", kind: Apart, may_use: &["tidegate-test-support"] },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
-    Rule { name: "tidegate-load", kind: Apart, may_use: &["tidegate-abuse"] },
+    Rule { name: "tidegate-load", kind: Apart, may_use: &["tidegate-abuse", "tidegate-test-support"] },
     Rule { name: "tidegate-model", kind: Apart, may_use: &[ANY] },
-    Rule { name: "tidegate-redis-server", kind: Apart, may_use: &[] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];
 

@@ -3,8 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackContext, AttackResult, Failure, holds_within, require};
-use crate::daemon::{Daemon, Folder};
+use tidegate_test_support::{TemporaryFolder, holds_within};
+
+use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::daemon::Daemon;
 use crate::resp::{self, Value};
 use crate::tls::Authority;
 use crate::{grpc, http1, http2};
@@ -26,12 +28,13 @@ const TRY_AFTER: Duration = Duration::from_millis(250);
 const NAMESPACES: &str =
     "namespaces: { honest: { limits: [{ name: rate, key: [user], missing: group, rate: 1000/s }] } }\n";
 
-fn grants(folder: &Folder) -> Result<String, Failure> {
-    let tokens = folder.write("tokens", &format!("{TOKEN}\n"))?;
+fn grants(folder: &TemporaryFolder) -> String {
+    let tokens = folder.write("tokens", format!("{TOKEN}\n"));
+    let tokens = tokens.display();
     let verbs = "[check, report, refund, reset, block, inspect, change]";
-    Ok(format!(
+    format!(
         "authorization: [{{ name: suite-grant, token_file: {tokens}, namespaces: ['*'], verbs: {verbs} }}]\n"
-    ))
+    )
 }
 
 /// No reload opens a listener that asks for tokens, unless its new policy says `insecure: true`.
@@ -40,8 +43,8 @@ pub(crate) fn reloads_without_authorization(context: &AttackContext) -> AttackRe
     let mut opened = Vec::new();
     let mut tried = Vec::new();
     for change in ["client_ca instead", "loopback addresses", "no listen"] {
-        let folder = Folder::new()?;
-        let grants = grants(&folder)?;
+        let folder = TemporaryFolder::new();
+        let grants = grants(&folder);
         let tls = authority.listener_setting(&folder, true)?;
         let listen = |address: &str, more: &str| {
             let one = |name: &str| format!("{name}: {{ address: '{address}:0'{more} }}");
@@ -93,10 +96,10 @@ pub(crate) fn empty_tokens(context: &AttackContext) -> AttackResult {
     for (name, secret) in
         [("the hash in the policy", None), ("the hash in a file", Some(format!("{EMPTY_HASH}\n")))]
     {
-        let folder = Folder::new()?;
+        let folder = TemporaryFolder::new();
         let token = match secret {
             None => format!("token: '{EMPTY_HASH}'"),
-            Some(text) => format!("token_file: {}", folder.write("tokens", &text)?),
+            Some(text) => format!("token_file: {}", folder.write("tokens", text).display()),
         };
         let policy = format!(
             "listen: {{ http: '127.0.0.1:0', resp: '127.0.0.1:0' }}\n\
@@ -122,9 +125,9 @@ pub(crate) fn empty_tokens(context: &AttackContext) -> AttackResult {
 
 /// A connection that guesses tokens is closed.
 pub(crate) fn guessed_tokens(context: &AttackContext) -> AttackResult {
-    let folder = Folder::new()?;
+    let folder = TemporaryFolder::new();
     let policy =
-        format!("listen: {{ http: '127.0.0.1:0', resp: '127.0.0.1:0' }}\n{}{NAMESPACES}", grants(&folder)?);
+        format!("listen: {{ http: '127.0.0.1:0', resp: '127.0.0.1:0' }}\n{}{NAMESPACES}", grants(&folder));
     let daemon = Daemon::start_in(context, folder, &policy)?;
     let mut connection = resp::RespConnection::open(daemon.resp()?)?;
     connection.stream().set_read_timeout(Some(GUESS_TIME))?;
@@ -160,9 +163,9 @@ pub(crate) fn guessed_tokens(context: &AttackContext) -> AttackResult {
 
 /// The log names the grant of each change and reports failed logins.
 pub(crate) fn unlogged_changes(context: &AttackContext) -> AttackResult {
-    let folder = Folder::new()?;
+    let folder = TemporaryFolder::new();
     let policy =
-        format!("listen: {{ http: '127.0.0.1:0', resp: '127.0.0.1:0' }}\n{}{NAMESPACES}", grants(&folder)?);
+        format!("listen: {{ http: '127.0.0.1:0', resp: '127.0.0.1:0' }}\n{}{NAMESPACES}", grants(&folder));
     let daemon = Daemon::start_in(context, folder, &policy)?;
     let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
     let key = r#""namespace":"honest","attributes":{"user":"ada"}"#;

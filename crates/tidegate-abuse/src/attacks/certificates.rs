@@ -5,8 +5,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use tidegate_test_support::TemporaryFolder;
+
 use crate::attack::{AttackContext, AttackResult, Failure, require};
-use crate::daemon::{Daemon, Folder};
+use crate::daemon::Daemon;
 use crate::tls::{self, Authority};
 use crate::upstream::{Manner, Upstream};
 
@@ -26,7 +28,8 @@ fn policy(tls: &str, upstream: &Upstream) -> String {
 
 /// An expired client certificate does not come back by resuming a session.
 pub(crate) fn resumed_sessions(context: &AttackContext) -> AttackResult {
-    let (upstream, authority, folder) = (Upstream::start(Manner::Plain)?, Authority::new()?, Folder::new()?);
+    let (upstream, authority, folder) =
+        (Upstream::start(Manner::Plain)?, Authority::new()?, TemporaryFolder::new());
     let tls = authority.listener_setting(&folder, true)?;
     let daemon = Daemon::start_in(context, folder, &policy(&tls, &upstream))?;
     let issued = authority.issue_to_client(VALID)?;
@@ -65,7 +68,8 @@ pub(crate) fn resumed_sessions(context: &AttackContext) -> AttackResult {
 
 /// TLS 1.2 is not renegotiated.
 pub(crate) fn renegotiation(context: &AttackContext) -> AttackResult {
-    let (upstream, authority, folder) = (Upstream::start(Manner::Plain)?, Authority::new()?, Folder::new()?);
+    let (upstream, authority, folder) =
+        (Upstream::start(Manner::Plain)?, Authority::new()?, TemporaryFolder::new());
     let tls = authority.listener_setting(&folder, false)?;
     let daemon = Daemon::start_in(context, folder, &policy(&tls, &upstream))?;
     let mut command = Command::new("openssl");

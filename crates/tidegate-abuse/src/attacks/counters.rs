@@ -3,10 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_test_support::TemporaryFolder;
+
 use crate::attack::{AttackContext, AttackResult, Failure, require};
 use crate::attacks::permits::counts;
 use crate::attacks::require_honest_check;
-use crate::daemon::{Daemon, Folder};
+use crate::daemon::Daemon;
 use crate::grpc::{self, Descriptor};
 use crate::http2_frames::{self, post_fields};
 use crate::{http1, resp};
@@ -86,11 +88,11 @@ pub(crate) fn large_costs(context: &AttackContext) -> AttackResult {
 
 /// The values of one domain leave places in the metrics for those of another.
 pub(crate) fn metric_values(context: &AttackContext) -> AttackResult {
-    let folder = Folder::new()?;
+    let folder = TemporaryFolder::new();
     for domain in ["hostile", "honest"] {
         let rule =
             "{ key: user, detailed_metric: true, rate_limit: { unit: second, requests_per_unit: 100000 } }";
-        folder.write(&format!("{domain}.yaml"), &format!("domain: {domain}\ndescriptors:\n  - {rule}\n"))?;
+        folder.write(format!("{domain}.yaml"), format!("domain: {domain}\ndescriptors:\n  - {rule}\n"));
     }
     let files = folder.path().display();
     let policy = format!(

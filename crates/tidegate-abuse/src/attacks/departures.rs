@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use tidegate_test_support::{SplitMix64, TemporaryFolder};
 use tokio::runtime::Runtime;
 
 use crate::attack::{AttackContext, AttackResult, Failure, require};
-use crate::daemon::{Daemon, Folder};
+use crate::daemon::Daemon;
 use crate::http1::{self, Http1Connection};
 use crate::redis_relay::RedisServer;
 use crate::resp::command;
@@ -125,7 +126,7 @@ fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> Att
         Kept::Redis => Some(RedisServer::start()?),
         Kept::Memory | Kept::Files => None,
     };
-    let folder = Folder::new()?;
+    let folder = TemporaryFolder::new();
     let authority = Authority::new()?;
     let tls = authority.listener_setting(&folder, false)?;
     let store = match (kept, &redis) {
@@ -342,7 +343,7 @@ fn leave_one_by_one(
     within: Duration,
 ) -> IoResult<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let mut random = SplitMix(number.into());
+    let mut random = SplitMix64::new(number.into());
     let began = Instant::now();
     for caller in 0..callers {
         let at = within * caller / callers;
@@ -357,7 +358,7 @@ fn ask_and_leave(
     target: &Target,
     crowd: &CrowdState,
     runtime: &Runtime,
-    random: &mut SplitMix,
+    random: &mut SplitMix64,
 ) -> IoResult<()> {
     let mut stream = TcpStream::connect(target.address)?;
     stream.set_nodelay(true)?;
@@ -479,17 +480,4 @@ fn http2_request(path: &str, body: &str) -> Vec<u8> {
     let mut bytes = http2_frame(1, 4, 1, &fields);
     bytes.extend(http2_frame(0, 1, 1, body.as_bytes()));
     bytes
-}
-
-/// A generator of numbers that differ from caller to caller and are the same in every run.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
-    }
 }

@@ -6,9 +6,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_test_support::TemporaryFolder;
+
 use crate::attack::{AttackContext, AttackResult, Failure, require};
 use crate::attacks::require_honest_check;
-use crate::daemon::{Daemon, Folder};
+use crate::daemon::Daemon;
 use crate::{http1, resp};
 
 /// Commands with keys as long as a store takes: [`LONG_KEYS`] times [`KEY_BYTES`] are 84 MB.
@@ -66,7 +68,7 @@ fn mode(path: &Path) -> std::io::Result<u32> {
 /// Long keys of one namespace fill neither the disk nor the share of another.
 pub(crate) fn long_keys(context: &AttackContext) -> AttackResult {
     let bounded = policy(&format!("durability: interval, disk: {STORE_MIB}MiB"));
-    let daemon = match Daemon::try_start(context, Folder::new()?, &bounded)? {
+    let daemon = match Daemon::try_start(context, TemporaryFolder::new(), &bounded)? {
         Ok(daemon) => daemon,
         // A daemon whose store has no such bound has to keep within it all the same.
         Err(_) => Daemon::start(context, &policy("durability: interval"))?,

@@ -4,9 +4,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_test_support::TemporaryFolder;
+
 use crate::attack::{AttackContext, AttackResult, Failure, require};
 use crate::attacks::require_honest_check;
-use crate::daemon::{Daemon, Folder};
+use crate::daemon::Daemon;
 use crate::grpc::{self, Descriptor};
 use crate::http2_frames::{self, post_fields};
 use crate::upstream::{Manner, Upstream};
@@ -116,8 +118,9 @@ pub(crate) fn unread_replies_and_half_commands(context: &AttackContext) -> Attac
 
 /// Bodies of calls without a token, sent as far as the daemon takes them.
 pub(crate) fn bodies_before_authentication(context: &AttackContext) -> AttackResult {
-    let folder = Folder::new()?;
-    let tokens = folder.write("tokens", "a-token-of-the-suite-with-room\n")?;
+    let folder = TemporaryFolder::new();
+    let tokens = folder.write("tokens", "a-token-of-the-suite-with-room\n");
+    let tokens = tokens.display();
     let policy =
         format!("{POLICY}authorization: [{{ name: ops, token_file: {tokens}, namespaces: ['*'] }}]\n");
     let daemon = Daemon::start_in(context, folder, &policy)?;

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use tidegate_test_support::TemporaryFolder;
+
 use crate::attack::{AttackContext, AttackResult, Failure, require};
 use crate::daemon::Daemon;
 use crate::{grpc, http1, http2};
@@ -145,7 +147,7 @@ pub(crate) fn patterns_of_many_stars(context: &AttackContext) -> AttackResult {
              namespaces:\n  honest:\n    limits:\n      - {{ name: glob, match: {{ path: {{ glob: '{pattern}' }} }}, rate: 1000/s }}\n"
         );
         // A pattern that the policy refuses costs nothing.
-        let Ok(daemon) = Daemon::try_start(context, crate::daemon::Folder::new()?, &policy)? else {
+        let Ok(daemon) = Daemon::try_start(context, TemporaryFolder::new(), &policy)? else {
             continue;
         };
         let body = format!(r#"{{"namespace":"honest","attributes":{{"path":"{value}"}}}}"#);

@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::process::Command;
 
+use tidegate_test_support::TemporaryFolder;
+
 use crate::attack::{AttackContext, AttackResult, Failure, MEMORY_ABOVE_IDLE_MAX, require};
-use crate::daemon::{Daemon, Folder, START_MAX};
+use crate::daemon::{Daemon, START_MAX};
 
 /// The size of a file that is no password. It is sparse, and takes no disk.
 const FILE_BYTES: u64 = 1 << 30;
@@ -13,7 +15,7 @@ const FILE_BYTES: u64 = 1 << 30;
 pub(crate) fn pipes_for_files(context: &AttackContext) -> AttackResult {
     let mut hung = Vec::new();
     for setting in ["token_file", "password_file", "cert"] {
-        let folder = Folder::new()?;
+        let folder = TemporaryFolder::new();
         let pipe = folder.path().join("pipe");
         let status = Command::new("mkfifo").arg(&pipe).status();
         if !status.is_ok_and(|status| status.success()) {
@@ -52,7 +54,7 @@ pub(crate) fn pipes_for_files(context: &AttackContext) -> AttackResult {
 pub(crate) fn huge_files(context: &AttackContext) -> AttackResult {
     let mut read = Vec::new();
     for setting in ["password_file", "token_file"] {
-        let folder = Folder::new()?;
+        let folder = TemporaryFolder::new();
         let path = folder.path().join("huge");
         File::create(&path)?.set_len(FILE_BYTES)?;
         let path = path.display();

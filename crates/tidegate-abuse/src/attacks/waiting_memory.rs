@@ -8,7 +8,9 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::attack::{AttackContext, AttackResult, Failure, holds_within, require};
+use tidegate_test_support::holds_within;
+
+use crate::attack::{AttackContext, AttackResult, Failure, require};
 use crate::daemon::Daemon;
 use crate::grpc;
 use crate::http1::{self, Http1Connection};

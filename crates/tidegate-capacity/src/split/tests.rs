@@ -1,27 +1,11 @@
 use tidegate_core::Timestamp;
+use tidegate_test_support::SplitMix64;
 
 use super::*;
 use crate::position::PartitionBy;
 use crate::sketch::Sketch;
 
 const CEILING: Units = Units::whole(1000);
-
-/// Numbers that a seed determines (`SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are drawn")]
-    fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
 
 fn range() -> KeyRange {
     KeyRange { by: PartitionBy::Slot, first: Position::FIRST, end: None }
@@ -37,7 +21,7 @@ fn sorted(slots: &[u16]) -> PositionList {
 }
 
 /// The verdict after these windows of 10 s, whose keys `key` draws at `units` a second.
-fn verdict(windows: u64, units: u64, key: impl FnMut(&mut Random, u64) -> u64) -> SplitVerdict {
+fn verdict(windows: u64, units: u64, key: impl FnMut(&mut SplitMix64, u64) -> u64) -> SplitVerdict {
     verdict_at(CEILING, windows, units, key)
 }
 
@@ -45,9 +29,9 @@ fn verdict_at(
     ceiling: Units,
     windows: u64,
     units: u64,
-    mut key: impl FnMut(&mut Random, u64) -> u64,
+    mut key: impl FnMut(&mut SplitMix64, u64) -> u64,
 ) -> SplitVerdict {
-    let mut random = Random(5);
+    let mut random = SplitMix64::new(5);
     let start = 1_795_210_800_000;
     let mut sketch = Sketch::new(PartitionBy::Slot, 1, Timestamp::from_millis(start));
     let mut samples = Vec::new();
@@ -65,7 +49,7 @@ fn verdict_at(
 
 #[test]
 fn a_uniform_load_above_the_ceiling_is_halved_and_below_it_nothing_happens() {
-    let uniform = |random: &mut Random, _| random.next() % 16_384;
+    let uniform = |random: &mut SplitMix64, _| random.next_u64() % 16_384;
     let SplitVerdict::Split(cut) = verdict(3, 1900, uniform) else { panic!() };
     assert!((7_300..9_000).contains(&cut.at.first_word()), "{cut:?}");
     assert!(cut.benefit > Units::whole(700), "{cut:?}");
@@ -75,7 +59,7 @@ fn a_uniform_load_above_the_ceiling_is_halved_and_below_it_nothing_happens() {
 
 #[test]
 fn a_load_of_many_ceilings_is_halved_as_long_as_the_cut_brings_most_of_a_ceiling() {
-    let uniform = |random: &mut Random, _| random.next() % 16_384;
+    let uniform = |random: &mut SplitMix64, _| random.next_u64() % 16_384;
     for ceilings in [5, 6, 10, 30] {
         let verdict = verdict_at(Units::whole(100), 3, ceilings * 100, uniform);
         let SplitVerdict::Split(cut) = verdict else { panic!("{ceilings}: {verdict:?}") };
@@ -83,12 +67,12 @@ fn a_load_of_many_ceilings_is_halved_as_long_as_the_cut_brings_most_of_a_ceiling
         assert_eq!(cut.benefit, Units::whole(100));
     }
     // Of a load at ten ceilings that one cut does not help, none is made.
-    let hot = |_: &mut Random, _: u64| 8000;
+    let hot = |_: &mut SplitMix64, _: u64| 8000;
     let hot = verdict_at(Units::whole(100), 3, 1000, hot);
     assert!(matches!(&hot, SplitVerdict::HotKey { cuts, .. } if cuts.is_empty()), "{hot:?}");
-    let tail = |_: &mut Random, access: u64| access * 100 / 1000;
+    let tail = |_: &mut SplitMix64, access: u64| access * 100 / 1000;
     assert_eq!(verdict_at(Units::whole(100), 5, 1000, tail), SplitVerdict::Sequential);
-    let moving = |_: &mut Random, access: u64| {
+    let moving = |_: &mut SplitMix64, access: u64| {
         [2000, 9000, 5000, 14_000, 1000][(access / 10_000) as usize % 5] + access % 700
     };
     assert_eq!(verdict_at(Units::whole(100), 5, 1000, moving), SplitVerdict::Moving);
@@ -97,15 +81,15 @@ fn a_load_of_many_ceilings_is_halved_as_long_as_the_cut_brings_most_of_a_ceiling
 #[test]
 fn a_heavy_median_is_cut_on_the_side_that_helps() {
     // One key of six tenths below the ceiling, and the rest all to its right.
-    let skewed = |random: &mut Random, _| {
-        if random.fraction() < 0.6 { 4000 } else { 4001 + random.next() % 12_000 }
+    let skewed = |random: &mut SplitMix64, _| {
+        if random.fraction() < 0.6 { 4000 } else { 4001 + random.next_u64() % 12_000 }
     };
     let SplitVerdict::Split(cut) = verdict(3, 1500, skewed) else { panic!() };
     assert_eq!(cut.at, Position::of_slot(4001), "behind the key: before it nothing is parted");
     assert!(cut.benefit > Units::whole(400), "{cut:?}");
     // And all to its left.
-    let mirrored = |random: &mut Random, _| {
-        if random.fraction() < 0.6 { 12_000 } else { random.next() % 12_000 }
+    let mirrored = |random: &mut SplitMix64, _| {
+        if random.fraction() < 0.6 { 12_000 } else { random.next_u64() % 12_000 }
     };
     let SplitVerdict::Split(cut) = verdict(3, 1500, mirrored) else { panic!() };
     assert!(cut.at <= Position::of_slot(12_000), "{cut:?}");
@@ -115,8 +99,8 @@ fn a_heavy_median_is_cut_on_the_side_that_helps() {
 #[test]
 fn one_key_above_the_ceiling_is_parted_from_its_neighbours_by_two_cuts_at_most() {
     let hot = |share: f64| {
-        move |random: &mut Random, _: u64| {
-            if random.fraction() < share { 8000 } else { random.next() % 16_384 }
+        move |random: &mut SplitMix64, _: u64| {
+            if random.fraction() < share { 8000 } else { random.next_u64() % 16_384 }
         }
     };
     let SplitVerdict::HotKey { position, cuts } = verdict(3, 3000, hot(0.5)) else { panic!() };
@@ -134,9 +118,9 @@ fn one_key_above_the_ceiling_is_parted_from_its_neighbours_by_two_cuts_at_most()
     assert_eq!(cuts, []);
     // Beside 8 of 100, the 1.2 on the other side are worth one too, and 0.5 are not.
     let lopsided = |right: f64| {
-        move |random: &mut Random, _: u64| match random.fraction() {
-            part if part < 0.04 => random.next() % 8000,
-            part if part < 0.04 + right => 8001 + random.next() % 8000,
+        move |random: &mut SplitMix64, _: u64| match random.fraction() {
+            part if part < 0.04 => random.next_u64() % 8000,
+            part if part < 0.04 + right => 8001 + random.next_u64() % 8000,
             _ => 8000,
         }
     };
@@ -149,32 +133,32 @@ fn one_key_above_the_ceiling_is_parted_from_its_neighbours_by_two_cuts_at_most()
 #[test]
 fn a_load_that_moves_is_not_cut_and_the_same_keys_in_another_order_are() {
     // Four tenths at a tail that moves by 30 slots a second, the rest anywhere below it.
-    let sequential = |random: &mut Random, access: u64| {
+    let sequential = |random: &mut SplitMix64, access: u64| {
         let tail = 4000 + access * 30 / 3000;
-        if random.fraction() < 0.4 { tail } else { random.next() % tail }
+        if random.fraction() < 0.4 { tail } else { random.next_u64() % tail }
     };
-    let moving = |_: &mut Random, access: u64| {
+    let moving = |_: &mut SplitMix64, access: u64| {
         [2000, 9000, 5000, 14_000, 1000][(access / 30_000) as usize % 5] + access % 700
     };
     // The tail must pass the keys of a window to be seen; it moves 300 slots in each.
-    let fast = |random: &mut Random, access: u64| {
+    let fast = |random: &mut SplitMix64, access: u64| {
         let tail = 1000 + access * 300 / 3000;
-        if random.fraction() < 0.8 { tail } else { random.next() % 16_000 }
+        if random.fraction() < 0.8 { tail } else { random.next_u64() % 16_000 }
     };
     assert_eq!(verdict(5, 3000, fast), SplitVerdict::Sequential);
     assert_eq!(verdict(5, 3000, moving), SplitVerdict::Moving);
     assert!(matches!(verdict(5, 3000, sequential), SplitVerdict::Sequential), "four tenths");
     // The keys of the moving tail, each as often, in an order that does not move.
-    let permuted = |random: &mut Random, _: u64| {
-        let tail = 1000 + random.next() % 15_000;
-        if random.fraction() < 0.8 { tail } else { random.next() % 16_000 }
+    let permuted = |random: &mut SplitMix64, _: u64| {
+        let tail = 1000 + random.next_u64() % 15_000;
+        if random.fraction() < 0.8 { tail } else { random.next_u64() % 16_000 }
     };
     assert!(matches!(verdict(5, 1900, permuted), SplitVerdict::Split(_)));
 }
 
 #[test]
 fn a_load_that_is_above_its_ceiling_by_chance_is_not_cut() {
-    let uniform = |random: &mut Random, _| random.next() % 16_384;
+    let uniform = |random: &mut SplitMix64, _| random.next_u64() % 16_384;
     // Of 30 000 requests, 174 more or fewer come by chance.
     assert_eq!(verdict(3, 1020, uniform), SplitVerdict::Wait);
     assert!(matches!(verdict(5, 1020, uniform), SplitVerdict::Split(_)), "for longer than chance lasts");
@@ -184,10 +168,10 @@ fn a_load_that_is_above_its_ceiling_by_chance_is_not_cut() {
 #[test]
 fn of_cuts_that_help_alike_the_one_into_equal_parts_is_made() {
     // Three times the ceiling: each cut that leaves both parts above it helps alike.
-    let skewed = |random: &mut Random, _| match random.next() % 100 {
-        0..36 => random.next() % 5000,
+    let skewed = |random: &mut SplitMix64, _| match random.next_u64() % 100 {
+        0..36 => random.next_u64() % 5000,
         36..46 => 5000,
-        _ => 5001 + random.next() % 11_000,
+        _ => 5001 + random.next_u64() % 11_000,
     };
     let SplitVerdict::Split(cut) = verdict(3, 3000, skewed) else { panic!() };
     assert!((5001..6500).contains(&cut.at.first_word()), "{cut:?}");
@@ -195,9 +179,9 @@ fn of_cuts_that_help_alike_the_one_into_equal_parts_is_made() {
 
 #[test]
 fn samples_of_few_requests_are_apart_by_chance() {
-    let mut random = Random(3);
+    let mut random = SplitMix64::new(3);
     let mut sample = |count: usize, first: u64| {
-        let slots: Vec<u16> = (0..count).map(|_| (first + random.next() % 8000) as u16).collect();
+        let slots: Vec<u16> = (0..count).map(|_| (first + random.next_u64() % 8000) as u16).collect();
         sorted(&slots)
     };
     for _ in 0..20 {

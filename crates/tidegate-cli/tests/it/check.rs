@@ -7,8 +7,9 @@ use std::process::Output;
 
 use rcgen::{CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use serde_json::{Value, json};
+use tidegate_test_support::{TemporaryFile, TemporaryFolder};
 
-use crate::command::{TemporaryFile, TemporaryFolder, run, tidegate};
+use crate::command::{run, tidegate};
 use crate::process::Daemon;
 
 const LIMITS: &str = "store: { kind: memory }\nnamespaces: { api: { limits: [\

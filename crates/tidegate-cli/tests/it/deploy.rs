@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::command::{TemporaryFile, TemporaryFolder, run, tidegate};
+use tidegate_test_support::{TemporaryFile, TemporaryFolder};
+
+use crate::command::{run, tidegate};
 use crate::process::Daemon;
 
 fn deploy(name: &str) -> PathBuf {

@@ -7,7 +7,9 @@ mod recipes;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use crate::command::{TemporaryFolder, tidegate};
+use tidegate_test_support::TemporaryFolder;
+
+use crate::command::tidegate;
 
 /// A block of code in a document.
 #[derive(Debug)]

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use tidegate_test_support::TemporaryFolder;
 
-use crate::command::{TemporaryFolder, tidegate};
+use crate::command::tidegate;
 use crate::process::{Daemon, post};
 
 const QUOTA: &str = "\
@@ -205,7 +206,7 @@ fn a_second_daemon_in_the_same_directory_is_told_both_ways_out() {
         line.starts_with(&format!(
             "tidegate: quotas are kept in {}, which process {} uses; ",
             place.path("tidegate-data").display(),
-            first.child.id()
+            first.process.id()
         )),
         "{line}"
     );

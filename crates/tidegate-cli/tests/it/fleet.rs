@@ -9,10 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tidegate_redis_server::{MachineInstant, RedisServer, skip};
+use tidegate_test_support::{MachineInstant, RedisServer, TemporaryFile, skip, until};
 
-use crate::command::TemporaryFile;
-use crate::gateways::stand::until;
 use crate::process::{Daemon, answer, post, send};
 
 mod leases;

@@ -10,13 +10,12 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_store::conformance::Random;
+use tidegate_test_support::{PATIENCE, TemporaryFile, TemporaryFolder, holds_within};
 
-use crate::command::{TemporaryFile, TemporaryFolder};
-use crate::gateways::stand::PATIENCE;
 use crate::process::{Daemon, try_answer};
 use crate::seed::seed;
 
@@ -262,16 +261,11 @@ fn killed_at_two_hundred_random_moments_no_charge_is_lost_or_doubled_and_no_refu
                 let client = client(draws.next_u64());
                 scope.spawn(|| client.work());
             }
-            let since = Instant::now();
             // Sleeps: the daemon lives for a random time before it is killed.
             std::thread::sleep(alive);
-            while answered.load(Ordering::Relaxed) < enough && since.elapsed() < PATIENCE {
-                // Sleeps: between two looks at a counter, which announces nothing.
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            let _ = holds_within(PATIENCE, || answered.load(Ordering::Relaxed) >= enough);
             // SIGKILL, by its id.
-            daemon.child.kill().unwrap();
-            daemon.child.wait().unwrap();
+            daemon.process.kill();
         });
     }
     let answered = answered.load(Ordering::Relaxed);

@@ -5,8 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Output;
 
 use serde_json::{Value, json};
+use tidegate_test_support::TemporaryFile;
 
-use crate::command::{TemporaryFile, run, tidegate};
+use crate::command::{run, tidegate};
 use crate::process::Daemon;
 
 const LIMITS: &str = "store: { kind: memory }\nnamespaces: { api: { limits: [\
@@ -444,7 +445,7 @@ fn completions_and_man_pages_know_every_command() {
         let (code, out, _) = run(&["completions", shell]);
         assert!(code == 0 && commands.iter().all(|command| out.contains(command)), "{shell}");
     }
-    let folder = crate::command::TemporaryFolder::new();
+    let folder = tidegate_test_support::TemporaryFolder::new();
     let (code, out, err) = run(&["man", folder.path().to_str().unwrap()]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
     for command in commands.iter().filter(|command| **command != "help") {

@@ -2,13 +2,15 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
+
+use tidegate_test_support::ChildProcess;
 
 use crate::command::tidegate;
 
 /// A daemon that is gone when the test is.
 pub(crate) struct Daemon {
-    pub(crate) child: Child,
+    pub(crate) process: ChildProcess,
     out: BufReader<ChildStdout>,
     pub(crate) printed: String,
 }
@@ -22,9 +24,10 @@ impl Daemon {
 
     /// Starts `command`, which serves.
     pub(crate) fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        Self { child, out, printed: String::new() }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = ChildProcess::spawn(&mut command).unwrap();
+        let out = BufReader::new(process.child().stdout.take().unwrap());
+        Self { process, out, printed: String::new() }
     }
 
     /// Reads what it prints until a line contains `word`.
@@ -46,23 +49,14 @@ impl Daemon {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        // By its id: nothing else is touched.
-        let status = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
-        assert!(status.unwrap().success());
+        assert!(self.process.signal(name));
     }
 
     /// Waits for its end: the exit code and what it wrote to standard error.
     pub(crate) fn end(&mut self) -> (Option<i32>, String) {
         let mut err = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        (self.child.wait().unwrap().code(), err)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.child().stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.process.wait().unwrap().code(), err)
     }
 }
 

@@ -1,6 +1,8 @@
 //! `tidegate validate` with files of envoyproxy/ratelimit.
 
-use crate::command::{TemporaryFile, TemporaryFolder, run};
+use tidegate_test_support::{TemporaryFile, TemporaryFolder};
+
+use crate::command::run;
 
 const SHOP: &str = "\
 domain: shop

@@ -1,6 +1,8 @@
 //! The first policy of the README.
 
-use crate::command::{TemporaryFile, run};
+use tidegate_test_support::TemporaryFile;
+
+use crate::command::run;
 use crate::process::{Daemon, post};
 
 /// The first policy, which begins with the name of its file.

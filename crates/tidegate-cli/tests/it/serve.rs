@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::net::TcpStream;
 
-use crate::command::TemporaryFile;
+use tidegate_test_support::{TemporaryFile, TemporaryFolder, until};
+
 use crate::gateways::exchange::send as send_request;
-use crate::gateways::stand::until;
 use crate::process::{Daemon, answer, post, send};
 
 /// The JSON body in the first line that holds a check.
@@ -126,7 +126,8 @@ fn issue_15_a_file_without_a_flag_is_served_and_every_listener_is_named() {
 
 #[test]
 fn every_decision_gets_a_line_in_the_decision_log_also_after_the_file_was_moved_away() {
-    let log = std::env::temp_dir().join(format!("tidegate-decisions-{}.jsonl", std::process::id()));
+    let folder = TemporaryFolder::new();
+    let log = folder.join("decisions.jsonl");
     let moved = log.with_extension("old");
     let file = TemporaryFile::new(&format!(
         "listen: {{ http: 127.0.0.1:0 }}\nstore: {{ kind: memory }}\nlog: {{ decisions: {} }}\n\
@@ -151,7 +152,6 @@ fn every_decision_gets_a_line_in_the_decision_log_also_after_the_file_was_moved_
         serde_json::from_str(std::fs::read_to_string(path).unwrap().trim()).unwrap()
     };
     let (first, second) = (read(&moved), read(&log));
-    let _ = (std::fs::remove_file(&log), std::fs::remove_file(&moved));
     assert_eq!(
         (first["decision"].as_str(), first["remaining"].as_u64()),
         (Some("admit"), Some(0)),

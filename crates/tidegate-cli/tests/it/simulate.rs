@@ -1,6 +1,8 @@
 //! `tidegate simulate`.
 
-use crate::command::{TemporaryFolder, run};
+use tidegate_test_support::TemporaryFolder;
+
+use crate::command::run;
 
 const SMALL: [&str; 8] = ["simulate", "fleet", "--seconds", "3", "--rate", "50", "--members", "3"];
 

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::command::{TemporaryFolder, run};
+use tidegate_test_support::TemporaryFolder;
+
+use crate::command::run;
 
 const SMALL: [&str; 8] =
     ["simulate", "capacity", "--workload", "w1,w5", "--seconds", "30", "--scale", "1/50"];

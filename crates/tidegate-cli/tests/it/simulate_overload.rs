@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::command::{TemporaryFolder, run};
+use tidegate_test_support::TemporaryFolder;
+
+use crate::command::run;
 
 const SCENARIO: &str = "\
 seconds: 8

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tidegate_store::conformance::Random;
+use tidegate_test_support::{TemporaryFolder, until};
 
-use crate::command::{TemporaryFolder, tidegate};
-use crate::gateways::stand::until;
+use crate::command::tidegate;
 use crate::process::{Daemon, answer};
 use crate::seed::seed;
 
@@ -157,7 +157,7 @@ fn a_second_daemon_on_the_same_directory_names_the_first_and_the_ways_out() {
          `store: {{ kind: redis, urls: [..] }}`, set `store.path` to another directory, or set `store: {{ kind: memory }}`, \
          with which a restart forgets quotas\n",
         folder.0.path().display(),
-        first.child.id(),
+        first.process.id(),
     );
     assert!(err.ends_with(&expected), "{err}");
 }

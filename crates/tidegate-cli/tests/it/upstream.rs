@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::command::{TemporaryFile, run};
+use tidegate_test_support::TemporaryFile;
+
+use crate::command::run;
 use crate::process::{Daemon, answer, post, send};
 
 /// A service that greets, on a port of its own, for as long as the test runs.

@@ -3,7 +3,9 @@
 use std::io::{ErrorKind, Read, Write};
 use std::process::Stdio;
 
-use crate::command::{TemporaryFile, run, tidegate};
+use tidegate_test_support::TemporaryFile;
+
+use crate::command::{run, tidegate};
 
 const VALID: &str = "\
 namespaces:

@@ -1,8 +1,9 @@
 //! `tidegate validate NEW --against OLD`.
 
 use serde_json::{Value, json};
+use tidegate_test_support::TemporaryFile;
 
-use crate::command::{TemporaryFile, run};
+use crate::command::run;
 
 const OLD: &str = "\
 namespaces:

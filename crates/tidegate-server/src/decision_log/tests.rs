@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tidegate_core::{Attributes, Class, Reason, Text, Timestamp};
+use tidegate_test_support::TemporaryFolder;
 
 use super::file::{RotatingFile, WriteFailure};
 use super::line::{PAIRS_BYTES_MAX, TEXT_BYTES_MAX};
@@ -18,15 +18,11 @@ use super::{DecisionLog, DecisionLogConfig, DecisionRecord};
 const LONG: Duration = Duration::from_mins(1);
 
 /// A directory that is gone when the test is.
-struct Directory(PathBuf);
+struct Directory(TemporaryFolder);
 
 impl Directory {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tidegate-decisions-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(TemporaryFolder::new())
     }
 
     fn log(&self) -> PathBuf {
@@ -35,17 +31,11 @@ impl Directory {
 
     /// The names in it, sorted.
     fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
+        let entries = fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -250,14 +240,14 @@ fn a_full_disk_costs_lines_and_is_written_again_when_it_has_room() {
 fn a_file_that_failed_is_left_alone_for_a_second_and_then_opened_anew() {
     let directory = Directory::new();
     let mut file = RotatingFile::open(directory.log(), 1 << 20, 1).unwrap();
-    fs::remove_dir_all(&directory.0).unwrap();
+    fs::remove_dir_all(directory.0.path()).unwrap();
     let start = Instant::now() + RETRY_AFTER;
     let almost = start + RETRY_AFTER.saturating_sub(Duration::from_nanos(1));
     assert!(
         matches!(file.append(b"a\n", start), Err(WriteFailure::Failed(_))),
         "it is looked for where it was"
     );
-    fs::create_dir(&directory.0).unwrap();
+    fs::create_dir(directory.0.path()).unwrap();
     assert!(matches!(file.append(b"b\n", almost), Err(WriteFailure::Waiting)));
     assert!(file.append(b"c\n", start + RETRY_AFTER).is_ok());
     assert_eq!(fs::read_to_string(directory.log()).unwrap(), "c\n");
@@ -277,14 +267,14 @@ fn a_device_is_never_renamed() {
 fn a_directory_that_is_gone_costs_lines_until_it_is_back() {
     let directory = Directory::new();
     let log = DecisionLog::open(config(directory.log())).unwrap();
-    fs::remove_dir_all(&directory.0).unwrap();
+    fs::remove_dir_all(directory.0.path()).unwrap();
     log.reopen();
     assert!(log.flush(LONG));
     assert!(log.errors() >= 1);
     log.write(&line(1));
     assert!(log.flush(LONG));
     assert_eq!((log.written(), log.dropped()), (0, 1));
-    fs::create_dir(&directory.0).unwrap();
+    fs::create_dir(directory.0.path()).unwrap();
     log.reopen();
     log.write(&line(2));
     assert!(log.close(LONG));
@@ -324,5 +314,5 @@ fn renaming_that_fails_keeps_the_bound_and_drops_lines() {
 fn a_path_that_cannot_be_opened_is_an_error_at_the_start() {
     let directory = Directory::new();
     assert!(DecisionLog::open(config(directory.0.join("missing").join("d"))).is_err());
-    assert!(DecisionLog::open(config(directory.0.clone())).is_err(), "a directory is no file");
+    assert!(DecisionLog::open(config(directory.0.path().to_owned())).is_err(), "a directory is no file");
 }

@@ -8,13 +8,12 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tidegate_server::policy_file::PolicyFile;
 use tidegate_server::{Handle, ListenerRole, ManualClock, from_policy};
+use tidegate_test_support::{TemporaryFolder, eventually, eventually_some};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::authority::{Authority, Issued};
 use crate::client::{Answer, Client};
-use crate::eventually::{eventually, eventually_some};
-use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 pub(crate) const CHECKOUT: &str = "checkout-token-0123456789";
@@ -28,13 +27,13 @@ namespaces:
 
 /// A daemon whose grants are those of a policy in a folder.
 pub(crate) struct Guarded {
-    folder: Folder,
+    folder: TemporaryFolder,
     pub(crate) handle: Handle,
 }
 
 impl Guarded {
     /// `rest` is what else the policy says, `FOLDER` in it the folder.
-    pub(crate) async fn start(folder: Folder, rest: &str) -> Self {
+    pub(crate) async fn start(folder: TemporaryFolder, rest: &str) -> Self {
         let path = folder.path().join("policy.yaml");
         std::fs::write(&path, Self::policy(&folder, rest)).unwrap();
         let (file, text) = PolicyFile::open(path).unwrap();
@@ -49,14 +48,14 @@ impl Guarded {
         Self { folder, handle }
     }
 
-    fn policy(folder: &Folder, rest: &str) -> String {
+    fn policy(folder: &TemporaryFolder, rest: &str) -> String {
         let folder = folder.path().to_str().unwrap();
         format!("memory: {{ keys: 1MiB }}\n{NAMESPACES}{}", rest.replace("FOLDER", folder))
     }
 
     /// With the tokens of this test.
     async fn usual() -> Self {
-        let folder = Folder::new();
+        let folder = TemporaryFolder::new();
         std::fs::write(folder.path().join("checkout"), CHECKOUT).unwrap();
         let rest = format!(
             "authorization:
@@ -185,7 +184,7 @@ async fn the_audit_log_names_the_grant_whatever_the_caller_says_of_itself() {
     let grants = format!(
         "authorization: [{{ name: operators, token: {OPS}, namespaces: ['*'], verbs: [inspect, change, reset, block] }}]\n"
     );
-    let daemon = Guarded::start(Folder::new(), &grants).await;
+    let daemon = Guarded::start(TemporaryFolder::new(), &grants).await;
     let ops = bearer(OPS);
     let numbers = r#"{"numbers":{"limit":7},"reason":"asked for","by":"the director"}"#;
     assert_eq!(daemon.ask("PUT /v1/overrides/api/per-user?user=ada", &ops, numbers).await.status, 200);
@@ -225,7 +224,7 @@ async fn the_audit_log_names_the_grant_whatever_the_caller_says_of_itself() {
 /// A FIFO as a file of tokens kept the start waiting for a writer.
 #[tokio::test]
 async fn a_file_that_the_policy_names_must_be_a_regular_one() {
-    let folder = Folder::new();
+    let folder = TemporaryFolder::new();
     let fifo = folder.path().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let fifo = fifo.display();
@@ -294,7 +293,8 @@ async fn a_reload_gives_and_takes_away_what_tokens_permit() {
 async fn a_reload_cannot_take_the_grants_from_a_listener_that_other_machines_reach() {
     const GRANTS: &str =
         "authorization: [{ token: operators-token-0123456789, namespaces: ['*'], verbs: [inspect] }]\n";
-    let daemon = Guarded::start(Folder::new(), &format!("{GRANTS}listen: {{ grpc: \"0.0.0.0:0\" }}\n")).await;
+    let daemon =
+        Guarded::start(TemporaryFolder::new(), &format!("{GRANTS}listen: {{ grpc: \"0.0.0.0:0\" }}\n")).await;
     let in_force = async || daemon.ask("GET /v1/limits", &bearer(OPS), "").await.json()["policy"].clone();
     let reloaded = async |rest: &str, is_done: &dyn Fn(&serde_json::Value) -> bool| {
         daemon.reload(rest);
@@ -315,7 +315,7 @@ async fn a_reload_cannot_take_the_grants_from_a_listener_that_other_machines_rea
 }
 
 /// TLS that asks for a certificate of `clients`.
-fn listen(folder: &Folder, server: &Authority, clients: &Authority) -> String {
+fn listen(folder: &TemporaryFolder, server: &Authority, clients: &Authority) -> String {
     let issued = server.issue(ExtendedKeyUsagePurpose::ServerAuth);
     for (name, text) in [("cert", &issued.cert), ("key", &issued.key), ("ca", &clients.pem())] {
         std::fs::write(folder.path().join(name), text).unwrap();
@@ -326,7 +326,7 @@ fn listen(folder: &Folder, server: &Authority, clients: &Authority) -> String {
 
 #[tokio::test]
 async fn a_certificate_is_somebody_by_its_names_and_not_by_its_common_name() {
-    let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
+    let (folder, server, clients) = (TemporaryFolder::new(), Authority::new(), Authority::new());
     let rest = listen(&folder, &server, &clients)
         + "authorization:
   - { certificate: spiffe://prod/checkout, namespaces: [api] }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_server::{Handle, ManualClock, from_policy};
+use tidegate_test_support::TemporaryFolder;
 use tokio::net::TcpStream;
 
 use crate::authorization::{bearer, request as send};
@@ -15,7 +16,6 @@ use crate::client::{Answer, Client};
 use crate::grpc::{Envoy, descriptor, request};
 use crate::proxy::upstream::well;
 use crate::resp;
-use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 const POLICY: &str = "
@@ -57,12 +57,12 @@ const ROUTES: &str = "
 struct Daemon {
     handle: Handle,
     clock: Arc<ManualClock>,
-    folder: Folder,
+    folder: TemporaryFolder,
 }
 
 impl Daemon {
     async fn start(head: &str, trusted: &str) -> Self {
-        let folder = Folder::new();
+        let folder = TemporaryFolder::new();
         let (server, _) = well().await;
         let text = format!(
             "store: {{ kind: memory }}

@@ -13,18 +13,17 @@ use tidegate_capacity::Access;
 use tidegate_core::{Cost, Timestamp};
 use tidegate_engine::{Decision, Engine, Outcome, Permit, Progress, Request, Step};
 use tidegate_server::{Clock, Handle, ManualClock, from_policy};
+use tidegate_test_support::{TemporaryFolder, eventually_some};
 use tidegate_tower::{AdmitLayer, extract};
 use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitResponse};
 use tokio::net::TcpStream;
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::client::{Answer, Client};
-use crate::eventually::eventually_some;
 use crate::grpc::{Envoy, descriptor, request};
 use crate::proxy::log::{Written, listen};
 use crate::proxy::upstream::well;
 use crate::resp;
-use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 /// One kind of refusal: what admits, what is then refused, and how.
@@ -109,7 +108,7 @@ struct Said {
 struct Daemon {
     handle: Handle,
     clock: Arc<ManualClock>,
-    folder: Folder,
+    folder: TemporaryFolder,
     log: Written,
     _guard: tracing::subscriber::DefaultGuard,
     /// Lines of the decision log that were read.
@@ -118,7 +117,7 @@ struct Daemon {
 
 impl Daemon {
     async fn start(more: &str) -> Self {
-        let folder = Folder::new();
+        let folder = TemporaryFolder::new();
         let (log, guard) = listen("tidegate::refusal=info");
         let (server, _) = well().await;
         let path = folder.path().display();
@@ -621,7 +620,7 @@ async fn limits_of_redis_clients_are_observed_as_those_of_a_policy() {
 #[tokio::test]
 async fn a_domain_of_files_is_observed_over_all_its_protocols_as_a_namespace() {
     const RULE: &str = "shop.kind_rate.user";
-    let files = Folder::new();
+    let files = TemporaryFolder::new();
     let file = "
 domain: shop
 descriptors:

@@ -15,10 +15,10 @@ use std::time::Duration;
 use tidegate_engine::{Decision, Permit, PermitPage, Request, Step};
 use tidegate_net::connections::RESET_WINDOW;
 use tidegate_server::Clock as _;
+use tidegate_test_support::{eventually, eventually_some};
 use tokio::net::TcpStream;
 
 use crate::client::post;
-use crate::eventually::{eventually, eventually_some};
 use crate::world::{World, loopback};
 
 const PLACE: &str = r#"{"namespace":"api","wait_ms":60000}"#;
@@ -33,6 +33,12 @@ pub(crate) enum Leave {
 }
 
 pub(crate) const WAYS: [Leave; 3] = [Leave::Close, Leave::HalfClose, Leave::Reset];
+
+/// Waits for the time in which a reset counts. One that came would be seen afterwards.
+pub(crate) async fn reset_window() {
+    // Sleeps: the daemon and the system of the caller need this time, and announce nothing.
+    tokio::time::sleep(RESET_WINDOW + Duration::from_millis(100)).await;
+}
 
 /// A connection whose calls take effect at once, without the runtime.
 pub(crate) struct Caller(std::net::TcpStream);
@@ -189,19 +195,16 @@ async fn an_answer_that_was_read_is_its_callers_whatever_becomes_of_the_connecti
                 caller.leave(Leave::Reset)
             }
         };
-        // Sleeps: a reset that came would be seen within this time.
-        tokio::time::sleep(RESET_WINDOW + Duration::from_millis(100)).await;
+        reset_window().await;
         assert_eq!(world.kept(), 1, "{how}");
         assert_eq!(world.post("/v1/release", &release(&answer)).await.status, 200, "{how}");
     }
     let (mut caller, held) = world.waiting("jobs", JOB).await;
     drop(held);
     let answer = caller.read().await;
-    // Sleeps: a reset counts within this time, and this one comes later.
-    tokio::time::sleep(RESET_WINDOW + Duration::from_millis(100)).await;
+    reset_window().await;
     caller.leave(Leave::Reset);
-    // Sleeps: the daemon would see the reset within this time.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    reset_window().await;
     assert_eq!(world.post("/v1/release", &release(&answer)).await.status, 200);
 }
 

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_test_support::TemporaryFolder;
 
-use crate::restartable_daemon::{Folder, Kept, RestartableDaemon};
+use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;
 
 /// 2026-11-22T14:03:04Z, when everything in the directory has just been charged.
@@ -18,8 +19,8 @@ const LIMITS: &str = "  api: { limits: [\
      { name: sliding, key: [user], rolling: { limit: 60, window: 2h } } ] }\n";
 
 /// A folder with a copy of a data directory, where a daemon looks for its own.
-fn copy_of(name: &str) -> Folder {
-    let folder = Folder::new();
+fn copy_of(name: &str) -> TemporaryFolder {
+    let folder = TemporaryFolder::new();
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);

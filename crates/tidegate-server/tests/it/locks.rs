@@ -11,6 +11,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, SupportedProtocolVersion};
 use serde_json::{Value, json};
 use tidegate_server::Address;
+use tidegate_test_support::TemporaryFolder;
 use tidegate_wire::envoy::SHOULD_RATE_LIMIT;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
@@ -23,7 +24,6 @@ use crate::client::Client;
 use crate::grpc::hostile::{exchange, framed};
 use crate::proxy::log::listen;
 use crate::proxy::upstream::{Seen, well};
-use crate::restartable_daemon::Folder;
 use crate::{grpc, resp};
 
 /// A listener.
@@ -73,7 +73,7 @@ impl Locked {
     /// `checkout` checks and overrides in `api`, by a token or as `edge.internal`; `OPS` checks
     /// everywhere and looks at everything, as does `ops.internal`.
     async fn start(has_tls: bool) -> Self {
-        let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
+        let (folder, server, clients) = (TemporaryFolder::new(), Authority::new(), Authority::new());
         let issued = server.issue(ExtendedKeyUsagePurpose::ServerAuth);
         for (name, text) in [("cert", &issued.cert), ("key", &issued.key), ("ca", &clients.pem())] {
             std::fs::write(folder.path().join(name), text).unwrap();

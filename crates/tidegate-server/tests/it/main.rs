@@ -20,7 +20,6 @@ mod departures;
 mod documents;
 mod drain;
 mod earlier_data;
-mod eventually;
 mod explain;
 #[cfg(tidegate_planted_faults)]
 mod faults;

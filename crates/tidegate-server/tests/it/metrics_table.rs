@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_server::{Handle, ManualClock, from_policy};
+use tidegate_test_support::TemporaryFolder;
 use tidegate_wire::envoy::{RateLimitRequest, RateLimitResponse, SHOULD_RATE_LIMIT};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,7 +16,6 @@ use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 
 use crate::client::Client;
-use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 const METRICS: &str = include_str!("../../../../docs/metrics.md");
@@ -120,7 +120,7 @@ async fn exchange(address: SocketAddr, bytes: &[u8]) {
 
 /// Adds the page of a daemon with every part but a shared store, after some traffic.
 async fn with_every_part(families: &mut Families) {
-    let folder = Folder::new();
+    let folder = TemporaryFolder::new();
     let path = folder.path().display();
     std::fs::create_dir(folder.path().join("files")).unwrap();
     let domain =

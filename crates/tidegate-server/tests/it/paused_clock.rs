@@ -6,7 +6,7 @@
 
 use std::sync::mpsc;
 
-use crate::eventually::PATIENCE;
+use tidegate_test_support::PATIENCE;
 
 /// Awaits `future` while the paused clock stands still, however long the machine takes; panics with
 /// `what` if it never completes. No timer fires meanwhile, so `future` must not wait for one.

@@ -14,16 +14,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_server::policy_file::PolicyFile;
 use tidegate_server::{Handle, ManualClock, from_policy};
+use tidegate_test_support::{TemporaryFolder, eventually, eventually_some};
 use tidegate_wire::envoy::RateLimitUnit;
 use tokio::net::TcpStream;
 
 use crate::authorization::{CHECKOUT, OPS, bearer, request as send};
 use crate::client::{Answer, Client, post};
-use crate::eventually::{eventually, eventually_some};
 use crate::grpc::{Envoy, descriptor, request, under};
 use crate::proxy::upstream::{answering, well};
 use crate::resp;
-use crate::restartable_daemon::Folder;
 use crate::world::START;
 
 const SHOP: &str = "
@@ -43,12 +42,12 @@ resources:
 struct Daemon {
     handle: Handle,
     clock: Arc<ManualClock>,
-    folder: Folder,
+    folder: TemporaryFolder,
 }
 
 impl Daemon {
     async fn start(policy: &str) -> Self {
-        let folder = Folder::new();
+        let folder = TemporaryFolder::new();
         let (server, _) = well().await;
         let head = format!(
             "store: {{ kind: memory }}

@@ -34,9 +34,9 @@ use tidegate_core::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
 use tidegate_policy::policy::proxy::{Proxy, Route, Upstream};
 use tidegate_server::{ListenerRole, ProxyConfig};
+use tidegate_test_support::eventually;
 
 use crate::client::{Answer, Client};
-use crate::eventually::eventually;
 use crate::world::{World, api, loopback};
 
 /// `api` and `parallel`: one request at a time for each user.

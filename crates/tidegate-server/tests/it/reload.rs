@@ -1,7 +1,8 @@
 //! Another policy while requests go on: what is used stays used, and a policy with problems changes
 //! nothing.
 
-use crate::eventually::eventually;
+use tidegate_test_support::eventually;
+
 use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;
 

@@ -1,41 +1,17 @@
 //! A daemon from a policy file, on a clock that only moves when told to, that can be ended and
 //! started anew.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_core::Timestamp;
 use tidegate_server::policy_file::PolicyFile;
 use tidegate_server::{Handle, ListenerRole, ManualClock, from_policy};
+use tidegate_test_support::{TemporaryFolder, eventually, eventually_some};
 
 use crate::client::{Answer, Client};
-use crate::eventually::{eventually, eventually_some};
-
-/// A folder that is gone when the test is.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tidegate-server-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Where counters are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +23,7 @@ pub(crate) enum Kept {
 }
 
 pub(crate) struct RestartableDaemon {
-    pub(crate) folder: Folder,
+    pub(crate) folder: TemporaryFolder,
     pub(crate) clock: Arc<ManualClock>,
     /// The store in the next policy that is written.
     pub(crate) kept: Kept,
@@ -57,11 +33,16 @@ pub(crate) struct RestartableDaemon {
 impl RestartableDaemon {
     /// A daemon with these namespaces, as they stand in a policy.
     pub(crate) async fn start(kept: Kept, namespaces: &str, now: Timestamp) -> Self {
-        Self::start_in(Folder::new(), kept, namespaces, now).await
+        Self::start_in(TemporaryFolder::new(), kept, namespaces, now).await
     }
 
     /// As [`RestartableDaemon::start`], in a folder that may have something in it.
-    pub(crate) async fn start_in(folder: Folder, kept: Kept, namespaces: &str, now: Timestamp) -> Self {
+    pub(crate) async fn start_in(
+        folder: TemporaryFolder,
+        kept: Kept,
+        namespaces: &str,
+        now: Timestamp,
+    ) -> Self {
         let mut this = Self { folder, clock: Arc::new(ManualClock::new(now)), kept, handle: None };
         this.write(namespaces);
         this.open().await;

@@ -6,14 +6,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use tidegate_server::{ListenerRole, ServerConfig};
+use tidegate_test_support::{PATIENCE, TemporaryFolder, eventually, eventually_some};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::authorization::{CHECKOUT, Guarded};
 use crate::client::Client;
-use crate::eventually::{PATIENCE, eventually, eventually_some};
 use crate::grpc::hostile::{exchange, framed};
-use crate::restartable_daemon::Folder;
 use crate::world::{World, api, loopback};
 
 const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
@@ -259,7 +258,7 @@ authorization:
   - {{ name: checkout, token: {CHECKOUT}, namespaces: [api, resp] }}
 "
     );
-    Guarded::start(Folder::new(), &rest).await
+    Guarded::start(TemporaryFolder::new(), &rest).await
 }
 
 /// Begins a call whose message never comes, and returns its status.

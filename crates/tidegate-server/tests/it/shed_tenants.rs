@@ -8,20 +8,19 @@ use prost_types::value::Kind;
 use serde_json::{Value, json};
 use tidegate_engine::Event;
 use tidegate_server::{Clock, Handle, ListenerRole, ManualClock, from_policy};
+use tidegate_test_support::{TemporaryFolder, eventually, eventually_some};
 
 use crate::client::{Answer, Client, post};
-use crate::eventually::{eventually, eventually_some};
 use crate::grpc::{self, Envoy, descriptor};
 use crate::proxy::log::{Written, listen};
 use crate::proxy::upstream::well;
 use crate::resp;
-use crate::restartable_daemon::Folder;
 use crate::world::{START, World, loopback};
 
 struct Daemon {
     handle: Handle,
     clock: Arc<ManualClock>,
-    folder: Folder,
+    folder: TemporaryFolder,
     log: Written,
     _guard: tracing::subscriber::DefaultGuard,
 }
@@ -38,7 +37,7 @@ struct Mechanism {
 
 impl Daemon {
     async fn start() -> Self {
-        let folder = Folder::new();
+        let folder = TemporaryFolder::new();
         let (log, guard) = listen("tidegate::refusal=info");
         let (server, _) = well().await;
         let path = folder.path().display();

@@ -7,9 +7,9 @@ use tidegate_core::limit::Consistency;
 use tidegate_engine::NamespaceConfig;
 use tidegate_server::ManualClock;
 use tidegate_store::{Answer, Batch, DynStore, Note, NoteKind, Store, StoreError};
+use tidegate_test_support::PATIENCE;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::eventually::PATIENCE;
 use crate::world::{START, World, bucket, fixed, loopback, memory_store};
 
 /// One limit decided here, one by the store.

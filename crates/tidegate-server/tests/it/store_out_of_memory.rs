@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_redis_server::{RedisServer, skip};
 use tidegate_server::{ManualClock, from_policy};
+use tidegate_test_support::{RedisServer, skip};
 
 use crate::client::Client;
 use crate::world::START;

@@ -13,6 +13,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
 use tidegate_policy::policy::Tls;
 use tidegate_server::ListenerRole;
+use tidegate_test_support::TemporaryFolder;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -20,11 +21,10 @@ use tokio_rustls::client::TlsStream;
 
 use crate::authority::{Authority, Issued};
 use crate::client::Client;
-use crate::restartable_daemon::Folder;
 use crate::world::{World, api, loopback};
 
 /// The files of a listener with a certificate of this authority.
-fn files(folder: &Folder, server: &Authority, clients: Option<&Authority>) -> Tls {
+fn files(folder: &TemporaryFolder, server: &Authority, clients: Option<&Authority>) -> Tls {
     let write = |name: &str, text: &str| -> String {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -85,7 +85,7 @@ async fn everywhere(files: &Tls, idle_timeout: Duration) -> (World, [SocketAddr;
 #[tokio::test]
 async fn with_a_ca_for_clients_no_session_is_resumed_on_any_listener() {
     const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
-    let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
+    let (folder, server, clients) = (TemporaryFolder::new(), Authority::new(), Authority::new());
     let certificate = clients.issue(ExtendedKeyUsagePurpose::ClientAuth);
     let (_open, open) = everywhere(&files(&folder, &server, None), IDLE_TIMEOUT).await;
     let (_guarded, guarded) = everywhere(&files(&folder, &server, Some(&clients)), IDLE_TIMEOUT).await;
@@ -107,7 +107,7 @@ async fn with_a_ca_for_clients_no_session_is_resumed_on_any_listener() {
 #[tokio::test]
 async fn a_renegotiation_is_refused_on_every_listener() {
     const TEST: &str = "a_renegotiation_is_refused_on_every_listener";
-    let (folder, server) = (Folder::new(), Authority::new());
+    let (folder, server) = (TemporaryFolder::new(), Authority::new());
     let (_world, addresses) = everywhere(&files(&folder, &server, None), Duration::from_secs(2)).await;
     let mut clients = Vec::new();
     for address in addresses {
@@ -155,7 +155,7 @@ async fn connect(
 
 #[tokio::test]
 async fn a_listener_with_tls_serves_https_and_tells_plain_text_nothing() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let mut config = loopback();
     config.listeners[0].tls = Some(files(&folder, &authority, None));
     let world = World::with([api()], config).await;
@@ -173,7 +173,7 @@ async fn a_listener_with_tls_serves_https_and_tells_plain_text_nothing() {
 
 #[tokio::test]
 async fn with_a_ca_for_clients_only_its_clients_are_served() {
-    let (folder, server, clients) = (Folder::new(), Authority::new(), Authority::new());
+    let (folder, server, clients) = (TemporaryFolder::new(), Authority::new(), Authority::new());
     let mut config = loopback();
     config.listeners[0].tls = Some(files(&folder, &server, Some(&clients)));
     let world = World::with([api()], config).await;
@@ -194,7 +194,7 @@ async fn with_a_ca_for_clients_only_its_clients_are_served() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_never_comes_ends_after_the_time_for_headers() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let mut config = loopback();
     config.listeners[0].tls = Some(files(&folder, &authority, None));
     config.bounds.header_timeout = Duration::from_secs(3);
@@ -207,7 +207,7 @@ async fn a_handshake_that_never_comes_ends_after_the_time_for_headers() {
 async fn a_balancer_names_the_client_before_the_handshake() {
     use tidegate_policy::policy::proxy::Proxy;
     use tidegate_server::ProxyConfig;
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let mut config = loopback();
     let listener = config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
     listener.tls = Some(files(&folder, &authority, None));

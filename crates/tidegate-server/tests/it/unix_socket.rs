@@ -1,21 +1,14 @@
 //! Unix sockets: served like TCP, removed at the end, and not taken from a running daemon.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidegate_server::{Address, ListenError, Server, ServerConfig};
 use tidegate_store::{MemoryConfig, MemoryStore};
+use tidegate_test_support::TemporaryFolder;
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::client::Client;
 use crate::world::{START, World, api};
-
-fn path() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("tidegate-it-{}-{number}.sock", std::process::id()))
-}
 
 fn config(path: &std::path::Path) -> ServerConfig {
     ServerConfig::listening_on([Address::Unix(path.to_owned())])
@@ -29,7 +22,8 @@ async fn refused_to_start(path: &std::path::Path) -> ListenError {
 
 #[tokio::test]
 async fn a_unix_socket_serves_callers_and_operators_and_its_file_goes_with_it() {
-    let path = path();
+    let folder = TemporaryFolder::new();
+    let path = folder.join("daemon.sock");
     let world = World::with([api()], config(&path)).await;
     let mut client = Client::over(UnixStream::connect(&path).await.unwrap());
     let answer = client.post("/v1/check", r#"{"namespace":"api","attributes":{"user":"ada"}}"#).await;
@@ -42,7 +36,8 @@ async fn a_unix_socket_serves_callers_and_operators_and_its_file_goes_with_it() 
 
 #[tokio::test]
 async fn the_socket_of_a_process_that_is_gone_is_replaced() {
-    let path = path();
+    let folder = TemporaryFolder::new();
+    let path = folder.join("daemon.sock");
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists(), "left behind");
     let world = World::with([api()], config(&path)).await;
@@ -52,13 +47,11 @@ async fn the_socket_of_a_process_that_is_gone_is_replaced() {
 
 #[tokio::test]
 async fn the_socket_of_a_living_process_and_other_files_are_left_alone() {
-    let living = path();
+    let folder = TemporaryFolder::new();
+    let living = folder.join("living.sock");
     let _listener = UnixListener::bind(&living).unwrap();
     assert!(matches!(refused_to_start(&living).await, ListenError::InUse { .. }));
-    let file = path();
-    std::fs::write(&file, "precious").unwrap();
+    let file = folder.write("file", "precious");
     assert!(matches!(refused_to_start(&file).await, ListenError::NotASocket { .. }));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
-    std::fs::remove_file(file).unwrap();
-    std::fs::remove_file(living).unwrap();
 }

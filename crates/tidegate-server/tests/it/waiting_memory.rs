@@ -2,10 +2,10 @@
 
 use tidegate_engine::RoomUse;
 use tidegate_server::{ListenerRole, ServerConfig};
+use tidegate_test_support::eventually;
 
 use crate::departures::http2::{call, preface, reset};
 use crate::departures::{Caller, JOB};
-use crate::eventually::eventually;
 use crate::grpc::{Envoy, descriptor, request};
 use crate::world::{World, loopback};
 

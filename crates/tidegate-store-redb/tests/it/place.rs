@@ -1,38 +1,33 @@
 //! Directories that are gone when a test is done, a clock that it sets, and words for what it does.
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::{env, fs, process};
 
 use tidegate_core::Timestamp;
 use tidegate_store_redb::{OpenError, RedbConfig, RedbStore};
+use tidegate_test_support::TemporaryFolder;
 
 pub(crate) const START: Timestamp = Timestamp::from_secs(1_800_000_000);
-
-static PLACES: AtomicU64 = AtomicU64::new(0);
 
 /// A directory for one test.
 #[derive(Debug)]
 pub(crate) struct Place {
-    path: PathBuf,
+    folder: TemporaryFolder,
     now: Arc<AtomicU64>,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let number = PLACES.fetch_add(1, Ordering::Relaxed);
-        let path = env::temp_dir().join(format!("tidegate-store-{}-{number}", process::id()));
-        fs::create_dir(&path).unwrap();
-        Self { path, now: Arc::new(AtomicU64::new(START.as_nanos())) }
+        Self { folder: TemporaryFolder::new(), now: Arc::new(AtomicU64::new(START.as_nanos())) }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
     pub(crate) fn set_now(&self, now: Timestamp) {
@@ -40,7 +35,7 @@ impl Place {
     }
 
     pub(crate) fn config(&self) -> RedbConfig {
-        RedbConfig::new(self.path.join("store"), [1, 2, 3, 4])
+        RedbConfig::new(self.folder.join("store"), [1, 2, 3, 4])
     }
 
     pub(crate) fn open(&self) -> RedbStore {
@@ -50,12 +45,6 @@ impl Place {
     pub(crate) fn open_with(&self, config: &RedbConfig) -> Result<RedbStore, OpenError> {
         let now = Arc::clone(&self.now);
         RedbStore::open(config, move || Timestamp::from_nanos(now.load(Ordering::Relaxed)))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
     }
 }
 

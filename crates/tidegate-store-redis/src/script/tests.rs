@@ -1,5 +1,5 @@
 use redis::Script;
-use tidegate_redis_server::{RedisServer, skip};
+use tidegate_test_support::{RedisServer, skip};
 
 use super::TEXT;
 use crate::call_format::CALL_FORMAT;

@@ -11,7 +11,7 @@ use tidegate_store::{Batch, Key, Kind, Note, NoteChange, NoteKind, Operation, Re
 use tidegate_store_redis::{RedisConfig, RedisStore};
 
 use crate::conformance::Harness;
-use crate::engine::{PATIENCE, Server, patient, skip, within};
+use crate::engine::{PATIENCE, Server, holds_within, patient, skip, within};
 
 /// The settings that make a server the node of a cluster.
 const ARGUMENTS: [&str; 6] =
@@ -67,12 +67,8 @@ impl Cluster {
     }
 
     fn wait(&self, holds: impl Fn(&Self) -> bool) {
-        let since = Instant::now();
-        while !holds(self) {
-            assert!(since.elapsed() < PATIENCE, "the cluster does not come up: {}", self.info(0));
-            // Sleeps: between two looks at the nodes, which announce nothing.
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let is_up = holds_within(PATIENCE, || holds(self));
+        assert!(is_up, "the cluster does not come up: {}", self.info(0));
     }
 
     /// A number of a node about its replication.

@@ -106,11 +106,7 @@ async fn a_primary_that_freezes_is_followed_by_its_replica() {
             assert!(since.elapsed() < Duration::from_secs(20), "{:?}", store.stats());
         }
     }
-    let signal = |name: &str| {
-        let id = cluster.node(0).id().to_string();
-        assert!(std::process::Command::new("kill").args([name, &id]).status().unwrap().success());
-    };
-    signal("-STOP");
+    cluster.node(0).signal("STOP");
     // Until another node serves its slots.
     let mut id = 1000;
     within(PATIENCE, async || {
@@ -122,6 +118,6 @@ async fn a_primary_that_freezes_is_followed_by_its_replica() {
     })
     .await;
     is_used_again(&store, &names, "frozen primary").await;
-    signal("-CONT");
+    cluster.node(0).signal("CONT");
     is_used_again(&store, &names, "thawed primary").await;
 }

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_redis_server::RedisServer;
-pub(crate) use tidegate_redis_server::{MachineInstant, free_port, program, skip};
 use tidegate_store_redis::{Circuit, Clock, RedisConfig, RedisStore};
+use tidegate_test_support::RedisServer;
+pub(crate) use tidegate_test_support::{
+    MachineInstant, PATIENCE, free_port, holds_within, program, skip, within,
+};
 
 /// One server, with connections of the client and the store to it.
 #[derive(Debug)]
@@ -108,23 +110,6 @@ impl Stand {
         change(&mut config);
         let (store, client) = (RedisStore::open(config).unwrap(), server.client());
         Some(Self { store, hands, client, _server: server })
-    }
-}
-
-/// How long a test waits for what must come: much longer than it takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Looks until there is a result, for so long at most by the clock of the machine; then panics with
-/// what was seen last.
-pub(crate) async fn within<T>(time: Duration, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let since = MachineInstant::now();
-    loop {
-        match look().await {
-            Ok(found) => return found,
-            Err(seen) => assert!(since.elapsed() < time, "not within {time:?}: {seen}"),
-        }
-        // Sleeps: between two looks at a state that announces nothing.
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -1,11 +1,10 @@
 //! TLS, with roots of one's own and a certificate that the server asks for.
 
-use std::fs;
-
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{OpenError, RedisConfig, RedisStore, Tls};
+use tidegate_test_support::TemporaryFolder;
 
 use crate::engine::{Server, free_port, patient, skip};
 
@@ -36,13 +35,8 @@ async fn tls_asks_for_the_right_certificates_on_both_sides() {
     let name = "tls_asks_for_the_right_certificates_on_both_sides";
     let (ours, theirs) = (authority(), authority());
     let (certificate, key) = issued(&ours);
-    let folder = std::env::temp_dir().join(format!("tidegate-redis-tls-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let file = |name: &str, text: &str| {
-        let path = folder.join(name);
-        fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
+    let folder = TemporaryFolder::new();
+    let file = |name: &str, text: &str| folder.write(name, text).to_str().unwrap().to_owned();
     let (roots, certificate, key) =
         (file("roots.pem", &ours.pem()), file("server.pem", &certificate), file("server.key", &key));
     let port = free_port();
@@ -79,5 +73,4 @@ async fn tls_asks_for_the_right_certificates_on_both_sides() {
     config.tls.roots = Some(b"-----BEGIN CERTIFICATE-----\nnot one\n-----END CERTIFICATE-----\n".to_vec());
     let error = RedisStore::open(config).unwrap_err();
     assert!(matches!(error, OpenError::Url { .. }), "{error}");
-    fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,7 +1,6 @@
 //! The link to the server recovers from each of its faults within five seconds of the end of the
 //! fault.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -91,15 +90,10 @@ impl Stage {
         let _: redis::Value = redis::cmd(command[0]).arg(&command[1..]).query(&mut self.operator).unwrap();
     }
 
-    fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([&format!("-{name}"), &self.server.id().to_string()]).status();
-        assert!(status.unwrap().success());
-    }
-
     fn begin(&mut self, fault: Fault) {
         let port = self.server.port();
         match fault {
-            Fault::FrozenServer => self.signal("STOP"),
+            Fault::FrozenServer => self.server.signal("STOP"),
             Fault::HalfOpen => self.relay.switch(Traffic::To(port), OldConnections::Freeze),
             Fault::FrozenPeer => self.relay.switch(Traffic::Silent, OldConnections::Freeze),
             Fault::Moved => self.relay.switch(Traffic::To(self.other.port()), OldConnections::Freeze),
@@ -131,7 +125,7 @@ impl Stage {
     fn end(&mut self, fault: Fault) {
         let port = self.server.port();
         match fault {
-            Fault::FrozenServer => self.signal("CONT"),
+            Fault::FrozenServer => self.server.signal("CONT"),
             Fault::HalfOpen | Fault::Moved => {}
             Fault::FrozenPeer => self.relay.switch(Traffic::To(port), OldConnections::Freeze),
             Fault::WrongProtocol(_) | Fault::Reply(_) => {
@@ -153,6 +147,20 @@ enum Opened {
     During,
 }
 
+/// Asks until the store answers, for [`RECOVERED_WITHIN`] at most; then its last error.
+async fn served(store: &RedisStore, id: &mut u128) -> Result<(), String> {
+    let since = MachineInstant::now();
+    loop {
+        *id += 1;
+        let Err(error) = store.run(&check(*id)).await else { return Ok(()) };
+        if since.elapsed() > RECOVERED_WITHIN {
+            return Err(error_chain(&error));
+        }
+        // Sleeps: between two looks at the server, which announces nothing.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 async fn recovers(name: &str, fault: Fault, says: &str, opened: Opened) -> Result<Duration, String> {
     let password: &[&str] = if fault == Fault::WrongPassword { &["--requirepass", "first"] } else { &[] };
     let servers = || (Server::start(password).unwrap(), Server::start(&[]).unwrap());
@@ -170,15 +178,8 @@ async fn recovers(name: &str, fault: Fault, says: &str, opened: Opened) -> Resul
     let store = RedisStore::open(config).unwrap();
     let mut id = 0;
     if opened == Opened::Before {
-        let since = MachineInstant::now();
-        while let Err(error) = store.run(&check(id)).await {
-            id += 1;
-            if since.elapsed() > RECOVERED_WITHIN {
-                return Err(format!("{name}: not reached at first: {}", error_chain(&error)));
-            }
-            // Sleeps: between two looks at the server, which announces nothing.
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let reached = served(&store, &mut id).await;
+        reached.map_err(|error| format!("{name}: not reached at first: {error}"))?;
     }
     stage.begin(fault);
     let (since, mut said) = (Instant::now(), String::new());
@@ -194,22 +195,14 @@ async fn recovers(name: &str, fault: Fault, says: &str, opened: Opened) -> Resul
     }
     block_in_place(|| stage.end(fault));
     let since = MachineInstant::now();
-    loop {
-        id += 1;
-        match store.run(&check(id)).await {
-            Ok(_) if said.contains(says) => return Ok(since.elapsed()),
-            Ok(_) => {
-                let after = since.elapsed();
-                return Err(format!(
-                    "{name}: used again after {after:?}, and {said:?} does not say {says:?}"
-                ));
-            }
-            Err(error) if since.elapsed() > RECOVERED_WITHIN => {
-                let made = stage.relay.accepted();
-                return Err(format!("{name}: {made} connections made; {}", error_chain(&error)));
-            }
-            // Sleeps: between two looks at the server, which announces nothing.
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+    let used = served(&store, &mut id).await;
+    let after = since.elapsed();
+    match used {
+        Ok(()) if said.contains(says) => Ok(after),
+        Ok(()) => Err(format!("{name}: used again after {after:?}, and {said:?} does not say {says:?}")),
+        Err(error) => {
+            let made = stage.relay.accepted();
+            Err(format!("{name}: {made} connections made; {error}"))
         }
     }
 }

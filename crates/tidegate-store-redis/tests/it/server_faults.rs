@@ -79,11 +79,11 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is
     // The first call connects. Under its id the batch is charged once.
     within(PATIENCE, async || store.run(&check(1)).await.map(drop).map_err(|error| error_chain(&error)))
         .await;
-    signal("STOP", &server);
+    server.signal("STOP");
     let since = Instant::now();
     let error = store.run(&check(2)).await.unwrap_err();
     let waited = since.elapsed();
-    signal("CONT", &server);
+    server.signal("CONT");
     assert!(matches!(error, StoreError::Timeout { .. }) && error.is_outcome_unknown(), "{error}");
     assert!((150..10_000).contains(&waited.as_millis()), "waited {waited:?}");
     // It was carried out when the server went on; sent again under its id it is answered, not
@@ -91,12 +91,6 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is
     let answer = within(PATIENCE, async || store.run(&check(2)).await.map_err(|error| error_chain(&error)));
     assert_eq!(answer.await.outcomes[0].used, 2);
     assert_eq!(store.run(&check(3)).await.unwrap().outcomes[0].used, 3);
-}
-
-fn signal(name: &str, server: &Server) {
-    let status =
-        std::process::Command::new("kill").args([&format!("-{name}"), &server.id().to_string()]).status();
-    assert!(status.unwrap().success());
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -1,13 +1,12 @@
 //! Policies that a program cannot use: what it is told.
 
 use tidegate::policy::{PolicyError, engine, engine_of};
+use tidegate_test_support::TemporaryFile;
 
 fn message(text: &str) -> String {
-    let folder = std::env::temp_dir().join(format!("tidegate-policy-{}-{}", std::process::id(), text.len()));
-    std::fs::write(&folder, text).unwrap();
-    let error = engine(&folder).map(drop).unwrap_err();
-    std::fs::remove_file(&folder).unwrap();
-    error.to_string().replace(&*folder.display().to_string(), "FILE")
+    let file = TemporaryFile::new(text);
+    let error = engine(file.path()).map(drop).unwrap_err();
+    error.to_string().replace(file.as_str(), "FILE")
 }
 
 #[test]

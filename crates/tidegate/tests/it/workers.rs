@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate::limit::{Consistency, OnStoreFailure};
 use tidegate::redis::RedisStore;
 use tidegate::{Admission, Limit, Reason, Request};
-use tidegate_redis_server::{RedisServer, skip};
+use tidegate_test_support::{RedisServer, skip};
 
 #[path = "../../examples/worker.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example is a program of its own")]

@@ -2,6 +2,7 @@
 //! or made.
 
 use tidegate_core::AccessOperation;
+use tidegate_test_support::SplitMix64;
 
 use super::*;
 use crate::levels::Share;
@@ -14,26 +15,6 @@ use crate::throughput::ChargePath;
 const NODES: [&str; 4] = ["a", "b", "c", "d"];
 const TABLES: [&str; 4] = ["static", "burst", "adaptive", "global"];
 const MODES: [TableMode; 4] = [TableMode::Static, TableMode::Burst, TableMode::Adaptive, TableMode::Global];
-
-/// Numbers that a seed determines (`SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len() as u64) as usize]
-    }
-
-    fn key(&mut self) -> Vec<u8> {
-        self.below(500).to_string().into_bytes()
-    }
-}
 
 /// The numbers of a configuration that a reload may change.
 #[derive(Clone, Copy)]
@@ -96,10 +77,14 @@ struct World {
     tokens: [[i64; 2]; 4],
     /// Of all nodes, until time passes.
     nodes: i64,
-    random: Random,
+    random: SplitMix64,
 }
 
 impl World {
+    fn key(&mut self) -> Vec<u8> {
+        self.random.below(500).to_string().into_bytes()
+    }
+
     fn new(seed: u64) -> Self {
         let numbers = Numbers {
             units: [400, 800, 1200, 2000],
@@ -117,7 +102,7 @@ impl World {
             partitions: [[0; 2]; 4],
             tokens: [[0; 2]; 4],
             nodes: 0,
-            random: Random(seed),
+            random: SplitMix64::new(seed),
         };
         (world.partitions, world.tokens, world.nodes) = world.balances();
         world
@@ -171,7 +156,7 @@ impl World {
         let now = self.now;
         match self.random.below(20) {
             0..=8 => {
-                let key = self.random.key();
+                let key = self.key();
                 let size = self.random.below(40 << 10);
                 let is_read = self.random.below(2) == 0;
                 let access =
@@ -198,8 +183,8 @@ impl World {
                 self.end(hold);
             }
             13 => {
-                let id = *self.random.of(&self.ids(table));
-                let at = Position::of_hash(key_hash(&self.random.key()));
+                let id = *self.random.choose(&self.ids(table));
+                let at = Position::of_hash(key_hash(&self.key()));
                 let shares = SplitShares {
                     read: Share::of_parts(self.random.below(100), self.random.below(100)),
                     write: Share::of_parts(self.random.below(100), self.random.below(100)),
@@ -209,17 +194,17 @@ impl World {
                 }
             }
             14 => {
-                let id = *self.random.of(&self.ids(table));
+                let id = *self.random.choose(&self.ids(table));
                 let _ = self.capacity.merge(SHOP, name, id, now);
             }
             15 => {
-                let id = *self.random.of(&self.ids(table));
-                let [from, to] = [0; 2].map(|_| *self.random.of(&NODES));
+                let id = *self.random.choose(&self.ids(table));
+                let [from, to] = [0; 2].map(|_| *self.random.choose(&NODES));
                 let _ = self.capacity.move_replica(SHOP, name, id, from, to, now);
             }
             16 => {
-                let id = *self.random.of(&self.ids(table));
-                let operation = *self.random.of(&[AccessOperation::Read, AccessOperation::Write]);
+                let id = *self.random.choose(&self.ids(table));
+                let operation = *self.random.choose(&[AccessOperation::Read, AccessOperation::Write]);
                 let rate = Units::whole(self.random.below(1500));
                 let _ = self.capacity.allocate(SHOP, name, id, operation, rate, now);
             }
@@ -268,7 +253,7 @@ impl World {
         let mut numbers = self.numbers;
         match self.random.below(4) {
             0 => numbers.units[table] = 100 + self.random.below(2000),
-            1 => numbers.modes[table] = *self.random.of(&MODES),
+            1 => numbers.modes[table] = *self.random.choose(&MODES),
             2 => numbers.partitions[table] = 2 + self.random.below(6) as u32,
             _ => numbers.node_units = 15_000 + self.random.below(10_000),
         }

@@ -1,6 +1,7 @@
 //! Victims that stay within their base rates beside a neighbour that asks for ten times its own.
 
 use tidegate_core::AccessOperation;
+use tidegate_test_support::SplitMix64;
 
 use super::*;
 use crate::levels::Share;
@@ -10,18 +11,6 @@ use crate::throttled::Bound;
 
 const NODES: [&str; 4] = ["a", "b", "c", "d"];
 const SECONDS: u64 = 40;
-
-/// Numbers that a seed determines (`SplitMix64`).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
 
 /// A key of each partition of a table.
 fn keys_of(capacity: &Capacity, table: &str) -> Vec<Vec<u8>> {
@@ -57,7 +46,7 @@ fn isolate(mode: TableMode) {
         .unwrap();
     let victims = keys_of(&capacity, "victim");
     let tickets = zipf_tickets();
-    let (mut dice, mut attacked, mut splits, mut moves, mut own_moves) = (Dice(3), 0_u64, 0, 0, 0);
+    let (mut dice, mut attacked, mut splits, mut moves, mut own_moves) = (SplitMix64::new(3), 0_u64, 0, 0, 0);
     let (mut victim_asked, mut victim_moving) = (0_u64, 0_u64);
     // Steps of a millisecond: each partition of the victim has 0.1 unit of reads and of writes.
     for millis in 0..SECONDS * 1000 {

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::process::Command;
 
+use tidegate_test_support::TemporaryFolder;
+
 use super::root;
-use crate::command::TemporaryFolder;
 
 /// A picture, the script that draws it with what comes before and after the data, and the data.
 const CURVES: [(&str, &[&str], &str, &[&str]); 5] = [

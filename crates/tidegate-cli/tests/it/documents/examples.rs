@@ -23,9 +23,9 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use regex::Regex;
+use tidegate_test_support::TemporaryFolder;
 
 use super::{Block, documents, root};
-use crate::command::TemporaryFolder;
 
 /// Pages that have tests of their own, which run their blocks.
 const TESTED_ELSEWHERE: [&str; 2] = ["docs/recipes.md", "docs/migration.md"];

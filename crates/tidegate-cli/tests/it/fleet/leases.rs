@@ -5,10 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tidegate_test_support::{PATIENCE, TemporaryFile, holds_within, until};
 
 use super::{ADA, body, get, is_ready, member, redis_or_skip};
-use crate::command::{TemporaryFile, run};
-use crate::gateways::stand::{PATIENCE, until};
+use crate::command::run;
 use crate::process::{Daemon, answer, post, send};
 
 /// Asks one after the other over one connection.
@@ -57,22 +57,19 @@ const SILENCE: Duration = Duration::from_secs(3);
 
 /// Asks all until `enough` are admitted, or at least `least` and then nothing for [`SILENCE`].
 fn use_up(callers: &mut [Caller], least: impl Fn() -> u64, enough: u64) -> u64 {
-    let (mut admitted, mut last_admission) = (0, Instant::now());
-    loop {
+    let mut admitted = 0;
+    while admitted < enough {
         let patience = if admitted < least() { PATIENCE } else { SILENCE };
-        if admitted >= enough || last_admission.elapsed() >= patience {
-            return admitted;
-        }
         let before = admitted;
-        for caller in &mut *callers {
-            admitted += caller.burst();
+        let is_admitted = || {
+            admitted += callers.iter_mut().map(Caller::burst).sum::<u64>();
+            admitted > before
+        };
+        if !holds_within(patience, is_admitted) {
+            break;
         }
-        if admitted > before {
-            last_admission = Instant::now();
-        }
-        // Sleeps: between two rounds of asking; a lease that comes announces nothing.
-        thread::sleep(Duration::from_millis(20));
     }
+    admitted
 }
 
 const DAY: &str = "{ name: day, key: [user], fixed: { limit: 600, window: 24h }, consistency: leased }";
@@ -139,8 +136,7 @@ fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() 
         leases_in_hand(&dying) > 2
     });
     let really = leases_in_hand(&dying);
-    dies.child.kill().unwrap();
-    dies.child.wait().unwrap();
+    dies.process.kill();
     drop((other, third));
     stops.signal("TERM");
     assert_eq!(stops.end().0, Some(0));

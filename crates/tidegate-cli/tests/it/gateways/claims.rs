@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use tidegate_test_support::until;
+
 use super::exchange::{Answer, get, post, try_send};
-use super::stand::{Stand, until};
+use super::stand::Stand;
 
 /// Which answers carry `RateLimit` and `RateLimit-Policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use tidegate_test_support::TemporaryFile;
+
 use super::stand::free_address;
 use super::tools::{fetched_or_skip, find_or_skip};
-use crate::command::TemporaryFile;
+
 use crate::process::Daemon;
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/gateways/clients");

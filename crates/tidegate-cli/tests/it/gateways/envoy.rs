@@ -2,9 +2,11 @@
 
 use std::process::Command;
 
+use tidegate_test_support::until;
+
 use super::claims::{self, Fields, Without};
 use super::exchange::{Answer, get, send};
-use super::stand::{Stand, until};
+use super::stand::Stand;
 use super::tools::fetched_or_skip;
 
 fn stand(file: &str, test: &str) -> Option<Stand> {

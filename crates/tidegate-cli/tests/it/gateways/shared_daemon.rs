@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use tidegate_test_support::TemporaryFile;
+
 use super::clients;
 use super::exchange::get;
 use super::stand::{Stand, free_address};
 use super::{caddy, envoy, haproxy, nginx};
-use crate::command::TemporaryFile;
+
 use crate::process::Daemon;
 
 const TEST: &str = "one_daemon_serves_every_gateway_and_every_client_at_once";

@@ -19,18 +19,15 @@
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use tidegate_abuse::attack::holds_within;
+use tidegate_test_support::{ChildProcess, TemporaryFolder, holds_within, until};
 
 use super::service::Service;
-use crate::command::{TemporaryFolder, tidegate};
+use crate::command::tidegate;
 use crate::process::Daemon;
-
-/// After this long without what it waits for a test fails rather than hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a gateway that was asked to end may take before it is killed.
 const END_MAX: Duration = Duration::from_secs(5);
@@ -177,7 +174,7 @@ impl Drop for Stand {
 }
 
 /// A gateway that is gone when the test is.
-pub(crate) struct Gateway(Child);
+pub(crate) struct Gateway(ChildProcess);
 
 impl Gateway {
     /// Starts a gateway in the folder, where its output goes to `gateway.log`, and returns when it
@@ -187,8 +184,8 @@ impl Gateway {
         let file = File::create(&log).unwrap();
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(file.try_clone().unwrap()).stderr(file);
-        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let mut gateway = Self(child);
+        let started = ChildProcess::spawn(command);
+        let mut gateway = Self(started.unwrap_or_else(|error| panic!("{command:?}: {error}")));
         until("the gateway takes connections", || {
             if let Some(status) = gateway.0.try_wait().unwrap() {
                 panic!("it ended ({status}): {}", fs::read_to_string(&log).unwrap_or_default());
@@ -201,20 +198,10 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // By its id, and kindly: nginx takes its workers with it only when it is asked.
-        let asked = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
-        let is_over = || matches!(self.0.try_wait(), Ok(Some(_)) | Err(_));
-        if asked.is_ok() && holds_within(END_MAX, is_over) {
-            return;
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // Kindly: nginx takes its workers with it only when it is asked. If that does not help, the
+        // process is killed.
+        let _ = self.0.signal("TERM") && holds_within(END_MAX, || !self.0.is_running());
     }
-}
-
-/// Looks until it holds.
-pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
-    assert!(holds_within(PATIENCE, holds), "waited in vain: {what}");
 }
 
 /// A free address on loopback, below the ports that the system gives to

@@ -7,12 +7,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use tidegate_redis_server::RedisServer;
+use tidegate_test_support::{RedisServer, until};
 
 use super::side_by_side::service;
 use super::workshop::{Section, Workshop, exchanges, until_the_hour_has};
 use crate::gateways::exchange::Answer;
-use crate::gateways::stand::until;
 use crate::gateways::tools::{fetched_or_skip, find_or_skip};
 use crate::process::post;
 
@@ -275,7 +274,7 @@ fn every_kind_of_hits_of_the_mapping_table_is_counted() {
 fn two_daemons_on_one_redis_admit_together_what_the_file_allows() {
     let test = "two_daemons_on_one_redis_admit_together_what_the_file_allows";
     let Some(_) = find_or_skip("redis-cli", test) else { return };
-    let Some(redis) = RedisServer::start(&[]) else { return tidegate_redis_server::skip(test) };
+    let Some(redis) = RedisServer::start(&[]) else { return tidegate_test_support::skip(test) };
     let page = Section::of("## From envoyproxy/ratelimit");
     page.assert_says(
         "Two daemons that shared a Redis server admitted 5 of 20 requests under the limit of 5 a minute.",

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use tidegate_test_support::until;
+
 use super::side_by_side::{service, start_nginx};
 use super::workshop::{Section, Workshop, exchanges};
-use crate::gateways::stand::until;
 use crate::gateways::tools::find_or_skip;
 
 /// The bursts of each step.

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::command::{TemporaryFolder, tidegate};
+use tidegate_test_support::TemporaryFolder;
+
+use crate::command::tidegate;
 use crate::documents::{Block, blocks, root};
 use crate::gateways::exchange::{Answer, send};
 use crate::gateways::stand::{Gateway, exchange, free_address};

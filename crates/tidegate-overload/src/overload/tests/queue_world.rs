@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tidegate_test_support::SplitMix64;
+
 use super::*;
 use crate::queue_observation::QueueObservation;
 
@@ -13,24 +15,6 @@ const WORKERS: u64 = 10;
 const CAPACITY: f64 = 1000.0;
 /// The share of the capacity that the gold tenant asks for.
 const GOLD: f64 = 0.2;
-
-/// A generator of numbers by chance that repeats (splitmix64).
-struct Chance(u64);
-
-impl Chance {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((word ^ (word >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// A span in nanoseconds, exponential with this mean.
-    fn span(&mut self, mean_ns: f64) -> u64 {
-        (-(1.0 - self.unit()).ln() * mean_ns) as u64 + 1
-    }
-}
 
 /// folly's `CoDel`: overloaded is a whole interval in which no wait was below the target.
 struct Codel {
@@ -51,6 +35,11 @@ impl Codel {
         }
         self.is_overloaded && delay > 2 * self.target
     }
+}
+
+/// A span in nanoseconds, exponential with this mean.
+fn span(chance: &mut SplitMix64, mean_ns: f64) -> u64 {
+    (-(1.0 - chance.fraction()).ln() * mean_ns) as u64 + 1
 }
 
 struct Line {
@@ -88,7 +77,7 @@ struct Second {
 
 struct World {
     overload: Overload,
-    chance: Chance,
+    chance: SplitMix64,
     lines: BTreeMap<Class, Line>,
     /// The ends of the work in flight.
     busy: Vec<(u64, InFlightPermit)>,
@@ -108,7 +97,7 @@ impl World {
         }
         let mut world = Self {
             overload: overload(WORKERS),
-            chance: Chance(seed),
+            chance: SplitMix64::new(seed),
             lines,
             busy: Vec::new(),
             seen: QueueObservation::NONE,
@@ -126,7 +115,7 @@ impl World {
             } else if now == arrival {
                 let times = load(now / SECOND);
                 world.arrive(bronze, times, now);
-                arrival = now + world.chance.span(1e9 / (times * CAPACITY));
+                arrival = now + span(&mut world.chance, 1e9 / (times * CAPACITY));
             } else {
                 world.tick(now);
                 tick = now + 100 * MS;
@@ -140,8 +129,8 @@ impl World {
     }
 
     fn arrive(&mut self, bronze: Bronze, times: f64, now: u64) {
-        let is_gold = self.chance.unit() * times < GOLD;
-        let number = (self.chance.unit() * 1000.0) as u32;
+        let is_gold = self.chance.fraction() * times < GOLD;
+        let number = (self.chance.fraction() * 1000.0) as u32;
         let (class, tenant) = match bronze {
             _ if is_gold => (Class::Critical, "gold".to_owned()),
             Bronze::OneTenant => (Class::Sheddable, "bronze".to_owned()),
@@ -160,7 +149,7 @@ impl World {
     /// Gives free workers to what waits: three of four times the highest class, else the lowest.
     fn serve(&mut self, now: u64) {
         while self.overload.has_place(ONLY, Class::Critical) {
-            let is_low = self.chance.unit() < 0.1;
+            let is_low = self.chance.fraction() < 0.1;
             let mut classes = Class::ALL.into_iter().filter(|class| !self.lines[class].waiting.is_empty());
             let Some(class) = (if is_low { classes.next() } else { classes.next_back() }) else {
                 self.seen.is_empty = true;
@@ -175,7 +164,7 @@ impl World {
                 continue;
             }
             let permit = take_place(&self.overload, ONLY, level_of(class), Self::at(now)).unwrap();
-            self.busy.push((now + self.chance.span(10.0 * MS as f64), permit));
+            self.busy.push((now + span(&mut self.chance, 10.0 * MS as f64), permit));
             self.second.served += 1;
         }
     }

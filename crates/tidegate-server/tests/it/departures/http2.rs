@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate_net::connections::RESET_WINDOW;
+use tidegate_test_support::eventually;
 
-use super::{Caller, JOB, Leave, PLACE, WAYS};
-use crate::eventually::eventually;
+use super::{Caller, JOB, Leave, PLACE, WAYS, reset_window};
 use crate::world::{World, loopback};
 
 const SETTINGS: u8 = 4;
@@ -181,8 +180,7 @@ async fn an_answer_that_its_window_holds_back_is_undelivered_however_its_connect
         let mut caller = Caller::http2(&world, 0);
         caller.send(&request(1, "/v1/check", r#"{"namespace":"jobs"}"#));
         world.until_kept(1, "an answer waits for its window").await;
-        // Sleeps: the time in which a reset would count, if the answer had been delivered.
-        tokio::time::sleep(RESET_WINDOW + Duration::from_millis(50)).await;
+        reset_window().await;
         drop(caller.leave(how));
         world.until_free("jobs", &format!("{how:?}")).await;
     }
@@ -208,8 +206,7 @@ async fn an_answer_that_was_read_is_kept_over_goaway_and_close() {
             caller.until_answered().await;
         }
         drop(caller.leave(Leave::Close));
-        // Sleeps: a reset that counts would be seen within this time.
-        tokio::time::sleep(RESET_WINDOW + Duration::from_millis(50)).await;
+        reset_window().await;
         assert_eq!(world.kept(), 1, "gentle: {is_gentle}");
         world.clock.advance(Duration::from_hours(2));
         world.until_free("jobs", "its hold is over").await;

@@ -7,15 +7,13 @@ use std::time::Duration;
 use rcgen::ExtendedKeyUsagePurpose;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use tidegate_net::connections::RESET_WINDOW;
 use tidegate_policy::policy::Tls;
 use tidegate_server::{ListenerRole, ServerConfig};
+use tidegate_test_support::{TemporaryFolder, eventually};
 
-use super::{Caller, Leave, WAYS};
+use super::{Caller, Leave, WAYS, reset_window};
 use crate::authority::Authority;
 use crate::client::post;
-use crate::eventually::eventually;
-use crate::restartable_daemon::Folder;
 use crate::world::{World, loopback};
 
 fn config() -> ServerConfig {
@@ -61,8 +59,7 @@ async fn a_reply_over_resp_that_was_read_is_its_callers() {
             caller.until_answered().await;
         }
         let left = caller.leave(how);
-        // Sleeps: a reset that counts would be seen within this time.
-        tokio::time::sleep(RESET_WINDOW + Duration::from_millis(50)).await;
+        reset_window().await;
         let mut other = caller_of_resp(&world, &format!("TG.RELEASE {permit}"));
         assert_eq!(other.read().await, "+OK\r\n", "{how:?}");
         drop(left);
@@ -73,12 +70,12 @@ async fn a_reply_over_resp_that_was_read_is_its_callers() {
 struct TlsWorld {
     world: World,
     client: Arc<ClientConfig>,
-    _folder: Folder,
+    _folder: TemporaryFolder,
 }
 
 impl TlsWorld {
     async fn start() -> Self {
-        let (folder, authority) = (Folder::new(), Authority::new());
+        let (folder, authority) = (TemporaryFolder::new(), Authority::new());
         let issued = authority.issue(ExtendedKeyUsagePurpose::ServerAuth);
         let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
         std::fs::write(&cert, issued.cert).unwrap();
@@ -154,8 +151,7 @@ async fn an_answer_over_tls_that_was_read_is_its_callers() {
                 let _ = stream.conn.complete_io(&mut stream.sock);
             }
             drop(stream);
-            // Sleeps: a reset that counts would be seen within this time.
-            tokio::time::sleep(RESET_WINDOW + Duration::from_millis(50)).await;
+            reset_window().await;
             assert_eq!(world.kept(), 1, "{head:?}, polite: {is_polite}");
             world.clock.advance(Duration::from_hours(2));
             world.until_free("jobs", "its hold is over").await;

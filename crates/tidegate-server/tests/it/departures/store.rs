@@ -8,11 +8,11 @@ use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Limit};
 use tidegate_engine::{NamespaceConfig, PermitPage};
 use tidegate_server::{Clock as _, ListenerRole, ManualClock};
+use tidegate_test_support::eventually;
 use tokio::sync::Semaphore;
 
 use super::{Caller, WAYS};
 use crate::client::post;
-use crate::eventually::eventually;
 use crate::store::{Slow, next};
 use crate::world::{START, World, loopback};
 

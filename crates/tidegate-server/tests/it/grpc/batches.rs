@@ -11,10 +11,10 @@ use tidegate_core::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
 use tidegate_server::ManualClock;
 use tidegate_store::{Answer, Batch, DynStore, Note, NoteKind, Store, StoreError};
+use tidegate_test_support::eventually;
 use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitUnit};
 
 use super::{Envoy, app, config, descriptor, header, lefts, under, user};
-use crate::eventually::eventually;
 use crate::world::{START, World, bucket, fixed, memory_store};
 
 /// A store in memory that counts how often it is asked, and may be away or stall.

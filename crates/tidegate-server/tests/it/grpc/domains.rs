@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 use tidegate_policy::envoy::{Semantics, Settings};
+use tidegate_test_support::TemporaryFolder;
 use tidegate_wire::envoy::RateLimitUnit;
 
 use super::files::world;
 use super::{Envoy, descriptor, lefts, request, under};
-use crate::restartable_daemon::Folder;
 use crate::world::World;
 
 /// A tree in the manner of the peer's documents.
@@ -29,8 +29,8 @@ descriptors:
 const MARKETING: &str = "messaging.message_type_marketing.to_number";
 const NUMBER: &str = r#"{"message_type":"marketing","to_number":"2061234567"}"#;
 
-fn folder() -> Folder {
-    let folder = Folder::new();
+fn folder() -> TemporaryFolder {
+    let folder = TemporaryFolder::new();
     std::fs::write(folder.path().join("messaging.yaml"), MESSAGING).unwrap();
     folder
 }
@@ -226,7 +226,7 @@ async fn a_limit_that_comes_with_its_descriptor_is_counted_as_an_override_whethe
 
 #[tokio::test]
 async fn rules_are_listed_and_explained_with_the_numbers_that_count() {
-    let folder = Folder::new();
+    let folder = TemporaryFolder::new();
     let file = "
 domain: messaging
 descriptors:

@@ -7,11 +7,10 @@ use std::time::Duration;
 use tidegate_policy::envoy::{Semantics, Settings};
 use tidegate_policy::policy::envoy::EnvoyRatelimit;
 use tidegate_server::{EnvoyFiles, ListenerRole};
+use tidegate_test_support::{TemporaryFolder, eventually};
 use tidegate_wire::envoy::{Code, RateLimitDescriptor, RateLimitUnit};
 
 use super::{Envoy, app, back, config, header, lefts, request, under, user, weighing};
-use crate::eventually::eventually;
-use crate::restartable_daemon::Folder;
 use crate::world::{World, api};
 
 pub(super) const SHOP: &str = "
@@ -23,7 +22,7 @@ descriptors:
     rate_limit: { unlimited: true }
 ";
 
-pub(super) async fn world(folder: &Folder, settings: Settings) -> World {
+pub(super) async fn world(folder: &TemporaryFolder, settings: Settings) -> World {
     let path = folder.path().display().to_string();
     let mut config = config();
     config.listen(ListenerRole::Resp, "127.0.0.1:0".parse().unwrap());
@@ -31,8 +30,8 @@ pub(super) async fn world(folder: &Folder, settings: Settings) -> World {
     World::with([api()], config).await
 }
 
-pub(super) fn folder() -> Folder {
-    let folder = Folder::new();
+pub(super) fn folder() -> TemporaryFolder {
+    let folder = TemporaryFolder::new();
     std::fs::write(folder.path().join("shop.yaml"), SHOP).unwrap();
     folder
 }
@@ -123,7 +122,7 @@ async fn a_key_of_any_length_is_counted_by_the_files() {
 
 #[tokio::test(start_paused = true)]
 async fn files_behind_a_link_that_is_swapped_are_taken_up_and_broken_ones_are_not() {
-    let folder = Folder::new();
+    let folder = TemporaryFolder::new();
     // As a ConfigMap is mounted: shop.yaml -> ..data/shop.yaml, ..data -> a folder that is swapped.
     let three = SHOP.replace("requests_per_unit: 3", "requests_per_unit: 30");
     for (version, text) in [("..v1", SHOP), ("..v2", "domain: [broken"), ("..v3", &three)] {

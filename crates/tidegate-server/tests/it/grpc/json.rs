@@ -8,13 +8,13 @@ use tidegate_core::limit::Consistency;
 use tidegate_engine::NamespaceConfig;
 use tidegate_policy::envoy::Settings;
 use tidegate_server::{ListenerRole, ManualClock};
+use tidegate_test_support::TemporaryFolder;
 use tidegate_wire::envoy::json;
 
 use super::files::{SHOP, folder, world as shop};
 use super::{Envoy, app, config, user, weighing, world};
 use crate::authorization::{CHECKOUT, Guarded, OPS};
 use crate::client::{Answer, Client};
-use crate::restartable_daemon::Folder;
 use crate::store::Silent;
 use crate::world::{START, World, api, fixed, loopback};
 
@@ -147,7 +147,7 @@ async fn what_a_store_does_not_take_back_is_a_fault_and_no_answer() {
 
 #[tokio::test]
 async fn who_may_ask_charge_and_give_back_in_json_is_who_may_over_grpc_and_the_dump_is_for_operators() {
-    let folder = Folder::new();
+    let folder = TemporaryFolder::new();
     std::fs::write(folder.path().join("shop.yaml"), SHOP).unwrap();
     let rest = format!(
         "envoy_ratelimit: {{ path: FOLDER/shop.yaml }}

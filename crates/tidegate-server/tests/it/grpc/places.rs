@@ -9,6 +9,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tidegate_policy::policy::Tls;
 use tidegate_server::{Address, ListenerRole, ManualClock, from_policy};
+use tidegate_test_support::TemporaryFolder;
 use tidegate_wire::envoy::{RateLimitDescriptor, SHOULD_RATE_LIMIT};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -16,7 +17,6 @@ use tokio_rustls::TlsConnector;
 use super::hostile::{exchange, framed};
 use super::{back, config, request, user, weighing};
 use crate::authority::Authority;
-use crate::restartable_daemon::Folder;
 use crate::world::{START, World, api};
 
 fn message(domain: &str, descriptor: RateLimitDescriptor) -> Vec<u8> {
@@ -25,7 +25,7 @@ fn message(domain: &str, descriptor: RateLimitDescriptor) -> Vec<u8> {
 
 #[tokio::test]
 async fn it_is_on_a_unix_socket_as_well() {
-    let folder = Folder::new();
+    let folder = TemporaryFolder::new();
     let path = folder.path().join("grpc.sock");
     let mut config = config();
     config.listen(ListenerRole::Grpc, Address::Unix(path.clone()));
@@ -39,7 +39,7 @@ async fn it_is_on_a_unix_socket_as_well() {
 
 #[tokio::test]
 async fn it_speaks_tls_and_then_nothing_else() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let issued = authority.issue(ExtendedKeyUsagePurpose::ServerAuth);
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_policy::policy::proxy::{Health, Proxy};
+use tidegate_test_support::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::upstream::{answering, nobody, serve, well};
 use super::{get, route, to, world};
 use crate::client::post;
-use crate::eventually::eventually;
 
 #[tokio::test]
 async fn a_request_goes_on_as_it_is_with_who_sent_it() {

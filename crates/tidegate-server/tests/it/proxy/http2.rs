@@ -10,13 +10,13 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_policy::policy::proxy::Proxy;
+use tidegate_test_support::TemporaryFolder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::tls::trusting;
 use super::{route, to, world};
 use crate::authority::Authority;
-use crate::restartable_daemon::Folder;
 
 /// A server that speaks HTTP/2 only, and answers with what it was sent, what it heard, and a
 /// trailer.
@@ -60,7 +60,7 @@ async fn trailers_pass_both_ways_between_clients_and_servers_of_http_2() {
 
 #[tokio::test]
 async fn trailers_pass_both_ways_over_tls() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let tls = authority.issue_as(&["127.0.0.1"], |_| ()).server(None, "h2");
     let mut config = to(&[], route("parallel"));
     let address = echo(Some(TlsAcceptor::from(tls))).await;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_policy::grammar::PathPattern;
 use tidegate_policy::policy::proxy::Proxy;
+use tidegate_test_support::eventually;
 use tracing::Dispatch;
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
@@ -16,7 +17,6 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use super::upstream::{nobody, serve, well};
 use super::{get, route, to, world};
-use crate::eventually::eventually;
 use crate::world::World;
 
 /// The written text.

@@ -1,6 +1,7 @@
 //! Balancers that say by the PROXY protocol who the client is, and others that would like to.
 
 use tidegate_policy::policy::proxy::Route;
+use tidegate_test_support::eventually;
 use tokio::io::AsyncReadExt;
 
 use super::upstream::{Seen, well};
@@ -8,7 +9,6 @@ use super::{get, namespaces, route, to};
 use tidegate_server::{ListenerRole, ProxyConfig};
 
 use crate::client::{Answer, Client};
-use crate::eventually::eventually;
 use crate::paused_clock::at_this_instant;
 use crate::world::{World, loopback};
 

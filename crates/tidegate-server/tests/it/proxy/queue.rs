@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tidegate_core::Timestamp;
 use tidegate_policy::policy::proxy::{Proxy, Route};
 use tidegate_server::{Clock, ClockWait, ListenerRole, ManualClock, ProxyConfig};
+use tidegate_test_support::eventually;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
@@ -17,7 +18,6 @@ use super::{get, namespaces, route, to, world};
 use crate::client::Client;
 use crate::departures::Caller;
 use crate::departures::http2::{begun, call, preface};
-use crate::eventually::eventually;
 use crate::world::{START, World, loopback};
 
 fn patient(namespace: &str) -> Route {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidegate_policy::policy::proxy::Route;
+use tidegate_test_support::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -12,7 +13,6 @@ use super::upstream::serve;
 use super::{get, namespaces, route, to};
 use tidegate_server::{ListenerRole, ProxyConfig};
 
-use crate::eventually::eventually;
 use crate::paused_clock::at_this_instant;
 use crate::world::{World, loopback};
 

@@ -9,6 +9,7 @@ use rustls::ServerConfig;
 use tidegate_core::error_chain;
 use tidegate_policy::policy::proxy::{Health, Proxy, Retry, UpstreamTls};
 use tidegate_server::{ManualClock, from_policy};
+use tidegate_test_support::{TemporaryFolder, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -16,12 +17,10 @@ use super::upstream::{serve, serve_tls, well, well_tls};
 use super::{get, route, to, world};
 use crate::authority::{Authority, Issued};
 use crate::client::Client;
-use crate::eventually::eventually;
-use crate::restartable_daemon::Folder;
 use crate::world::{START, World};
 
 /// A client that trusts an authority and has no certificate.
-pub(super) fn trusting(authority: &Authority, folder: &Folder) -> UpstreamTls {
+pub(super) fn trusting(authority: &Authority, folder: &TemporaryFolder) -> UpstreamTls {
     let mut tls = UpstreamTls::default();
     let ca = authority.written(&folder.path().join("ca.pem"));
     tls.ca = Some(ca.into_os_string().into_string().unwrap());
@@ -55,7 +54,7 @@ async fn unreachable(world: &World) -> String {
 
 #[tokio::test]
 async fn a_server_that_proves_its_name_is_spoken_to_over_tls() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let named = |names: &[&str]| authority.issue_as(names, |_| ()).server(None, "");
     for (names, host, server_name) in [
         (&["127.0.0.1"][..], "127.0.0.1", None),
@@ -83,7 +82,7 @@ async fn a_server_that_proves_its_name_is_spoken_to_over_tls() {
 
 #[tokio::test]
 async fn a_server_that_does_not_prove_its_name_is_not_spoken_to_and_nothing_is_charged() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let expired = authority.issue_as(&["127.0.0.1"], |params| {
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2021, 1, 1);
@@ -110,7 +109,7 @@ async fn a_server_that_does_not_prove_its_name_is_not_spoken_to_and_nothing_is_c
 
 #[tokio::test]
 async fn a_server_that_speaks_plain_text_is_told_from_one_with_a_wrong_certificate() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let server = serve(|mut connection| async move {
         connection.send("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await;
         let _ = tokio::io::copy(&mut connection.stream, &mut tokio::io::sink()).await;
@@ -123,7 +122,7 @@ async fn a_server_that_speaks_plain_text_is_told_from_one_with_a_wrong_certifica
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_hangs_ends_with_connect_timeout_and_another_server_is_tried() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let silent = serve(|mut connection| async move {
         connection.until(b"never").await;
     })
@@ -146,7 +145,7 @@ async fn a_handshake_that_hangs_ends_with_connect_timeout_and_another_server_is_
 
 #[tokio::test]
 async fn a_server_that_asks_who_we_are_is_shown_our_certificate_and_without_one_turns_us_away() {
-    let (folder, authority, clients) = (Folder::new(), Authority::new(), Authority::new());
+    let (folder, authority, clients) = (TemporaryFolder::new(), Authority::new(), Authority::new());
     let asking = authority.issue_as(&["127.0.0.1"], |_| ()).server(Some(&clients), "http/1.1");
     let (server, seen) = well_tls(asking).await;
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
@@ -175,7 +174,7 @@ async fn a_server_that_asks_who_we_are_is_shown_our_certificate_and_without_one_
 
 #[tokio::test(start_paused = true)]
 async fn a_renewed_file_of_roots_counts_for_new_connections_and_a_broken_one_changes_nothing() {
-    let (folder, old, new) = (Folder::new(), Authority::new(), Authority::new());
+    let (folder, old, new) = (TemporaryFolder::new(), Authority::new(), Authority::new());
     let (server, _) = well_tls(usual(&new)).await;
     let world = world(https(&[server], trusting(&old, &folder), "api")).await;
     assert_eq!(world.through("/", "x-user: a\r\n").await.status, 502);
@@ -191,7 +190,7 @@ async fn a_renewed_file_of_roots_counts_for_new_connections_and_a_broken_one_cha
 
 #[tokio::test]
 async fn a_server_that_does_not_agree_to_http_2_is_not_spoken_to_in_it() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     for protocol in ["http/1.1", ""] {
         let issued = authority.issue_as(&["127.0.0.1"], |_| ());
         let (server, _) = well_tls(issued.server(None, protocol)).await;
@@ -204,7 +203,7 @@ async fn a_server_that_does_not_agree_to_http_2_is_not_spoken_to_in_it() {
 
 #[tokio::test]
 async fn a_changed_protocol_is_passed_on_over_tls() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let server = serve_tls(usual(&authority), |mut connection| async move {
         let request = connection.request().await.unwrap();
         assert!(request.contains("upgrade: websocket\r\n"), "{request}");
@@ -234,7 +233,7 @@ async fn a_changed_protocol_is_passed_on_over_tls() {
 
 #[tokio::test]
 async fn a_body_flows_over_tls_while_it_is_made() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let server = serve_tls(usual(&authority), |mut connection| async move {
         connection.until(b"\r\n\r\n").await.unwrap();
         connection.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
@@ -267,7 +266,7 @@ async fn a_body_flows_over_tls_while_it_is_made() {
 
 #[tokio::test]
 async fn servers_are_asked_over_tls_whether_they_are_well() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let (good, seen) = well_tls(usual(&authority)).await;
     let (forged, _) = well_tls(usual(&Authority::new())).await;
     let (plain, plain_seen) = well().await;
@@ -291,7 +290,7 @@ async fn servers_are_asked_over_tls_whether_they_are_well() {
 
 #[tokio::test]
 async fn a_policy_names_the_files_and_one_that_is_broken_makes_no_daemon() {
-    let (folder, authority, clients) = (Folder::new(), Authority::new(), Authority::new());
+    let (folder, authority, clients) = (TemporaryFolder::new(), Authority::new(), Authority::new());
     let issued = authority.issue_as(&["app.internal"], |_| ());
     let (server, _) = well_tls(issued.server(Some(&clients), "http/1.1")).await;
     let path = |name: &str| folder.path().join(name);
@@ -324,7 +323,7 @@ proxy:
 
 #[test]
 fn names_that_a_policy_lets_through_can_be_looked_for_in_a_certificate() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let ca = authority.written(&folder.path().join("ca.pem"));
     let longest = format!("{}.{}.{}.{}", "a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61));
     let names = [

@@ -6,10 +6,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tidegate_policy::policy::proxy::{Jwt, Proxy, Trust};
+use tidegate_test_support::TemporaryFolder;
 
 use super::upstream::well;
 use super::{route, to, world};
-use crate::restartable_daemon::Folder;
 
 const OLD: &str = "an old secret of thirty-two bytes";
 const NEW: &str = "a new secret of thirty-two bytes!";
@@ -41,7 +41,7 @@ async fn keys_that_change_are_taken_up_without_a_reload_and_broken_ones_leave_th
             let set = format!(r#"{{"keys":[{{"kty":"oct","alg":"HS256","k":"{key}"}}]}}"#);
             if is_set { set } else { secret.to_owned() }
         };
-        let folder = Folder::new();
+        let folder = TemporaryFolder::new();
         let path = folder.path().join("keys");
         std::fs::write(&path, written(OLD)).unwrap();
         let world = world(verifying(&path, trust).await).await;

@@ -1,6 +1,7 @@
 //! Peers on a Unix socket, who have no address of their own.
 
 use tidegate_server::{Address, ListenerRole};
+use tidegate_test_support::TemporaryFolder;
 use tokio::net::UnixStream;
 
 use super::upstream::{Seen, well};
@@ -8,19 +9,18 @@ use super::{get, namespaces, route, to};
 use tidegate_server::ProxyConfig;
 
 use crate::client::{Answer, Client};
-use crate::restartable_daemon::Folder;
 use crate::world::{World, loopback};
 
 struct Socket {
     world: World,
     seen: Seen,
-    folder: Folder,
+    folder: TemporaryFolder,
 }
 
 impl Socket {
     async fn open(trusts_unix: bool) -> Self {
         let (server, seen) = well().await;
-        let folder = Folder::new();
+        let folder = TemporaryFolder::new();
         let mut config = loopback();
         config.listen(ListenerRole::Proxy, Address::Unix(folder.path().join("proxy.sock")));
         let mut by_address = route("api");

@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tidegate_test_support::{TemporaryFolder, eventually};
 
 use super::Client;
 use crate::authorization::{CHECKOUT, Guarded, OPS};
-use crate::eventually::eventually;
 use crate::proxy::log::listen;
-use crate::restartable_daemon::Folder;
 
 /// A daemon where Redis clients must show a token: `CHECKOUT` checks in `api` and `resp`, `OPS`
 /// resets everywhere.
@@ -20,7 +19,7 @@ authorization:
   - {{ name: operators, token: {OPS}, namespaces: ['*'], verbs: [reset] }}
 "
     );
-    Guarded::start(Folder::new(), &rest).await
+    Guarded::start(TemporaryFolder::new(), &rest).await
 }
 
 async fn connect(daemon: &Guarded) -> Client {

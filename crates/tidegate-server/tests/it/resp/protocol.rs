@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_policy::policy::Tls;
+use tidegate_test_support::{PATIENCE, TemporaryFolder};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -14,9 +15,7 @@ use super::{Client, Reply, address, config, framed, words, world, world_with};
 use tidegate_server::ListenerRole;
 
 use crate::authority::Authority;
-use crate::eventually::PATIENCE;
 use crate::paused_clock::at_this_instant;
-use crate::restartable_daemon::Folder;
 use crate::world::api;
 
 #[tokio::test]
@@ -216,7 +215,8 @@ async fn connections_are_counted_with_the_others() {
 
 #[tokio::test]
 async fn a_unix_socket_is_served() {
-    let path = std::env::temp_dir().join(format!("tidegate-resp-{}.sock", std::process::id()));
+    let folder = TemporaryFolder::new();
+    let path = folder.join("resp.sock");
     let mut config = config();
     config.listen(ListenerRole::Resp, tidegate_server::Address::Unix(path.clone()));
     let world = crate::world::World::with([api()], config).await;
@@ -227,7 +227,7 @@ async fn a_unix_socket_is_served() {
 
 #[tokio::test]
 async fn tls_is_spoken_where_it_is_configured() {
-    let (folder, authority) = (Folder::new(), Authority::new());
+    let (folder, authority) = (TemporaryFolder::new(), Authority::new());
     let issued = authority.issue(rcgen::ExtendedKeyUsagePurpose::ServerAuth);
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&cert, &issued.cert).unwrap();

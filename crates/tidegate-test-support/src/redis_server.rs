@@ -1,33 +1,24 @@
-//! Redis servers that tests start and stop, and a clock for bounds on what they do.
+//! Redis servers that tests start and stop.
 //!
 //! A [`RedisServer`] listens on loopback, on a port that nobody else listens on, and writes only to
 //! a folder of its own. It is stopped by the id of its process, and its folder removed, when it is
 //! dropped. A machine without the program has none: a test then prints [`skip`] and returns.
 //!
 //! ```
-//! use tidegate_redis_server::{RedisServer, skip};
+//! use tidegate_test_support::{RedisServer, skip};
 //!
 //! let Some(server) = RedisServer::start(&[]) else { return skip("this example") };
 //! assert!(std::net::TcpStream::connect(("127.0.0.1", server.port())).is_ok());
 //! ```
 
-mod machine_time;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-pub use machine_time::MachineInstant;
-
-/// How long a server may take until it listens.
-const START_MAX: Duration = Duration::from_secs(30);
-
-/// How often a new server is asked whether it listens.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+use crate::{ChildProcess, PATIENCE, TemporaryFolder, holds_within};
 
 /// How many ports are tried until one is free.
 const PORTS_TRIED_MAX: usize = 1000;
@@ -81,9 +72,10 @@ fn reserve(port: u16) -> Option<File> {
 /// One server, which writes no snapshots and is stopped when dropped.
 #[derive(Debug)]
 pub struct RedisServer {
-    child: Child,
+    // Before the folder, so that the server does not outlive its files.
+    process: ChildProcess,
     port: u16,
-    folder: PathBuf,
+    folder: TemporaryFolder,
 }
 
 impl RedisServer {
@@ -98,8 +90,7 @@ impl RedisServer {
 
     /// The same on this port.
     pub fn start_on(port: u16, arguments: &[&str]) -> Option<Self> {
-        let folder = new_folder(port);
-        Self::start_in(port, folder, arguments)
+        Self::start_in(port, TemporaryFolder::new(), arguments)
     }
 
     /// A server that begins with a copy of the dump at `path`.
@@ -110,22 +101,21 @@ impl RedisServer {
     pub fn start_on_dump(path: &Path) -> Option<Self> {
         program()?;
         let port = free_port();
-        let folder = new_folder(port);
+        let folder = TemporaryFolder::new();
         std::fs::copy(path, folder.join("dump.rdb")).expect("the dump can be copied");
         Self::start_in(port, folder, &[])
     }
 
-    fn start_in(port: u16, folder: PathBuf, arguments: &[&str]) -> Option<Self> {
-        let child = spawn(&program()?, port, &folder, arguments);
-        let mut server = Self { child, port, folder };
+    fn start_in(port: u16, folder: TemporaryFolder, arguments: &[&str]) -> Option<Self> {
+        let process = spawn(&program()?, port, folder.path(), arguments);
+        let mut server = Self { process, port, folder };
         server.wait();
         Some(server)
     }
 
     /// Kills the process; its port and its files stay.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.kill();
     }
 
     /// Starts it again after [`RedisServer::kill`].
@@ -135,19 +125,18 @@ impl RedisServer {
     /// Also if the program is gone.
     pub fn start_again(&mut self, arguments: &[&str]) {
         let program = program().expect("the program was there before");
-        self.child = spawn(&program, self.port, &self.folder, arguments);
+        self.process = spawn(&program, self.port, self.folder.path(), arguments);
         self.wait();
     }
 
     fn wait(&mut self) {
-        let since = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            let ended = self.child.try_wait().ok().flatten();
-            assert!(ended.is_none(), "redis-server on {} ended at once: {ended:?}", self.port);
-            assert!(since.elapsed() < START_MAX, "redis-server does not listen on {}", self.port);
-            // Sleeps: between two looks at the port; a server that starts announces nothing.
-            std::thread::sleep(LOOK_EVERY);
-        }
+        let port = self.port;
+        let listens = holds_within(PATIENCE, || {
+            let ended = self.process.try_wait().ok().flatten();
+            assert!(ended.is_none(), "redis-server on {port} ended at once: {ended:?}");
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        assert!(listens, "redis-server does not listen on {port}");
     }
 
     /// The port of loopback that it listens on.
@@ -176,34 +165,30 @@ impl RedisServer {
 
     /// Where it keeps its files.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
-    /// The id of its process, for signals.
+    /// The id of its process.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
+    }
+
+    /// Sends its process a signal, such as `STOP`.
+    ///
+    /// # Panics
+    ///
+    /// If that cannot be done.
+    pub fn signal(&self, name: &str) {
+        assert!(self.process.signal(name), "redis-server on {} cannot be sent {name}", self.port);
     }
 }
 
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        self.kill();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn new_folder(port: u16) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("tidegate-redis-{}-{port}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("the directory for temporary files can be written");
-    folder
-}
-
-fn spawn(program: &Path, port: u16, folder: &Path, arguments: &[&str]) -> Child {
+fn spawn(program: &Path, port: u16, folder: &Path, arguments: &[&str]) -> ChildProcess {
     let mut command = Command::new(program);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
     command.arg("--dir").arg(folder).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("redis-server can be started")
+    ChildProcess::spawn(&mut command).expect("redis-server can be started")
 }
 
 #[cfg(test)]
