@@ -27,7 +27,7 @@ const LONGEST: &[&str] = &[
     "tidegate-core, loom",
     "tidegate-capacity, test it",
     "tidegate-store-redis, test it",
-    "tidegate-model, test it",
+    "tidegate-core, test it",
     "tidegate-store-redb, test it",
     "tidegate-overload, unit tests",
     "examples in the documentation",

@@ -205,7 +205,7 @@ fn model_parts() -> Vec<Part> {
         name: name.replace('_', " "),
         kind: PartKind::Tests,
         command: Box::new(move || {
-            tests("tidegate-model", TestTarget::Integration, name, ("TIDEGATE_MODEL_TICKS", "1"))
+            tests("tidegate-core", TestTarget::Integration, name, ("TIDEGATE_MODEL_TICKS", "1"))
         }),
     };
     let names = [

@@ -129,7 +129,6 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-load", kind: Apart, may_use: &["tidegate-abuse", "tidegate-test-support"] },
-    Rule { name: "tidegate-model", kind: Apart, may_use: &[ANY] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];
 

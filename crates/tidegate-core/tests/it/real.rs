@@ -5,9 +5,10 @@ use stateright::{Checker, Model};
 use crate::fleet::{BUSY, Fleet, LIVE, Limit, SAFE};
 
 /// More ticks than the gate looks at, by environment:
-/// `TIDEGATE_MODEL_TICKS=2 cargo test --release -p tidegate-model -- --nocapture`. Each multiplies
-/// the time by about ten. `cargo xtask acceptance model` takes one more, and reads the lines that
-/// begin with `acceptance:`.
+/// `TIDEGATE_MODEL_TICKS=2 cargo test --release -p tidegate-core --test it -- --nocapture`. Each
+/// multiplies the time by about ten. `cargo xtask acceptance model` takes one more, and reads the
+/// lines that begin with `acceptance:`.
+#[expect(clippy::disallowed_methods, reason = "a test that takes longer when it is told to")]
 fn more_ticks() -> u8 {
     std::env::var("TIDEGATE_MODEL_TICKS").ok().map_or(0, |more| more.parse().unwrap())
 }
