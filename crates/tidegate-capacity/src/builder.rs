@@ -7,7 +7,7 @@ use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::account::{Account, AccountConfig};
 use crate::capacity::{Capacity, NextIds, Parts, TableEntry, name_hash};
-use crate::error::{CapacityError, check_load, shortened};
+use crate::error::{CapacityError, check_load, shown};
 use crate::node::{Node, NodeConfig, NodeLoad};
 use crate::partition::Partition;
 use crate::position::{PartitionBy, Position, SLOTS};
@@ -212,7 +212,7 @@ impl CapacityBuilder {
             if let Some(base) = &config.index_of {
                 let position = tables.get(&(config.namespace.as_str(), base.as_str()));
                 let unknown =
-                    || CapacityError::UnknownBaseTable { index: config.name.clone(), table: shortened(base) };
+                    || CapacityError::UnknownBaseTable { index: config.name.clone(), table: shown(base) };
                 relations[*position.ok_or_else(unknown)? as usize].indexes.push(index as u32);
             }
         }
@@ -327,7 +327,7 @@ const fn next(number: &mut u32) -> u32 {
 /// The position of the account of a table, if it has one.
 fn account_of(table: &TableConfig, accounts: &BTreeMap<&str, u32>) -> Result<Option<u32>, CapacityError> {
     let Some(account) = &table.account else { return Ok(None) };
-    let unknown = || CapacityError::UnknownAccount { table: table.name.clone(), account: shortened(account) };
+    let unknown = || CapacityError::UnknownAccount { table: table.name.clone(), account: shown(account) };
     accounts.get(account.as_str()).copied().map(Some).ok_or_else(unknown)
 }
 
@@ -374,7 +374,7 @@ fn check_table(
     }
     for node in &table.nodes {
         if !nodes.contains_key(node.as_str()) {
-            return Err(CapacityError::UnknownNode { table: name(), node: shortened(node) });
+            return Err(CapacityError::UnknownNode { table: name(), node: shown(node) });
         }
     }
     let mut distinct: Vec<&String> = table.nodes.iter().collect();
@@ -449,7 +449,7 @@ fn check_count(what: &'static str, count: usize, max: usize) -> Result<(), Capac
 
 fn check_name(kind: &'static str, name: &str) -> Result<(), CapacityError> {
     if name.is_empty() || name.len() > TableConfig::NAME_BYTES_MAX {
-        return Err(CapacityError::Name { kind, name: shortened(name) });
+        return Err(CapacityError::Name { kind, name: shown(name) });
     }
     Ok(())
 }

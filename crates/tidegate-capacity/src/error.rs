@@ -3,6 +3,7 @@
 use core::fmt;
 
 use tidegate_core::AccessOperation;
+use tidegate_core::display::shortened;
 
 use crate::fault::Fault;
 use crate::node::{NodeConfig, NodeLoad, promisable};
@@ -336,15 +337,16 @@ pub enum CapacityError {
 
 impl CapacityError {
     pub(crate) fn unknown_table(namespace: &str, name: &str) -> Self {
-        Self::UnknownTable { namespace: shortened(namespace), table: shortened(name) }
+        Self::UnknownTable { namespace: shown(namespace), table: shown(name) }
     }
 }
 
-/// At most so many characters of a name from outside are shown in a message.
-const SHOWN_CHARS_MAX: usize = 64;
+/// At most so many bytes of a name from outside are shown in a message.
+const SHOWN_BYTES_MAX: usize = 60;
 
-pub(crate) fn shortened(text: &str) -> String {
-    text.chars().take(SHOWN_CHARS_MAX).collect()
+/// A name from outside in a message.
+pub(crate) fn shown(name: &str) -> String {
+    shortened(name, SHOWN_BYTES_MAX).into_owned()
 }
 
 /// A reserve in a message; nothing for none.

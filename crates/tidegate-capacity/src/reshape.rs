@@ -7,7 +7,7 @@
 use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::capacity::Capacity;
-use crate::error::{CapacityError, check_load, shortened};
+use crate::error::{CapacityError, check_load, shown};
 use crate::layout::{Layout, LayoutPlan};
 use crate::levels::Share;
 use crate::node::NodeLoad;
@@ -79,7 +79,7 @@ impl Capacity {
         let mut state = layout.lock(&plan, index_of(layout, &plan, partition)?);
         let position = |node: &str| {
             self.nodes.iter().position(|known| *known.name == *node).ok_or_else(|| {
-                CapacityError::UnknownNode { table: table.name.to_string(), node: shortened(node) }
+                CapacityError::UnknownNode { table: table.name.to_string(), node: shown(node) }
             })
         };
         let [from, to] = [position(from)?, position(to)?];

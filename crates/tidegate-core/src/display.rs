@@ -1,4 +1,5 @@
-//! Durations, counts and civil instants as people read them: in messages, tables and logs.
+//! Durations, counts, civil instants and long text as people read them: in messages, tables and
+//! logs.
 //!
 //! Machines read other forms: JSON has whole milliseconds, policies have
 //! [`rate::format_span`](crate::rate::format_span).
@@ -8,6 +9,7 @@ mod civil_instant;
 
 use core::fmt;
 use core::time::Duration;
+use std::borrow::Cow;
 
 #[cfg(feature = "calendar")]
 pub use civil_instant::CivilInstant;
@@ -107,6 +109,18 @@ impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Quantity<'_, N> {
     }
 }
 
+/// At most `max` bytes of `text`, cut between characters, with an ellipsis where something is
+/// missing.
+///
+/// For messages: what strangers send must not decide how long an answer or a log line is.
+pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
+    if text.len() <= max {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    Cow::Owned(format!("{}…", &text[..end]))
+}
+
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests {
@@ -184,5 +198,12 @@ mod tests {
         assert_eq!(Quantity(1_usize, "namespace").to_string(), "1 namespace");
         assert_eq!(Quantity(0_u64, "limit").to_string(), "0 limits");
         assert_eq!(Quantity(12_u64, "key").to_string(), "12 keys");
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        assert_eq!(shortened("short", 5), "short");
+        assert_eq!(shortened("h\u{e9}llo", 2), "h…");
+        assert_eq!(shortened("h\u{e9}llo", 3), "h\u{e9}…");
     }
 }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tidegate_core::display::shortened;
 use tidegate_core::shares::{Owner, Shares};
 use tidegate_core::{Attributes, Gate, Text, Timestamp};
 
@@ -160,7 +161,8 @@ impl KnownBlocks {
             self.unlisted.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let shown = |(name, value): &(Text, Text)| (name.to_string(), shortened(value));
+        let shown =
+            |(name, value): &(Text, Text)| (name.to_string(), shortened(value, VALUE_BYTES_MAX).into_owned());
         let report = BlockReport {
             namespace: namespace.to_owned(),
             limit: limit.to_owned(),
@@ -231,15 +233,6 @@ pub(crate) struct BlockPlace<'a> {
     pub(crate) owner: Owner,
     pub(crate) namespace: &'a str,
     pub(crate) limit: &'a str,
-}
-
-/// A value, cut between characters after [`VALUE_BYTES_MAX`].
-fn shortened(value: &str) -> String {
-    if value.len() <= VALUE_BYTES_MAX {
-        return value.to_owned();
-    }
-    let end = (0..=VALUE_BYTES_MAX).rev().find(|end| value.is_char_boundary(*end)).unwrap_or(0);
-    format!("{}…", &value[..end])
 }
 
 #[cfg(test)]

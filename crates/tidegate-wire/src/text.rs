@@ -5,6 +5,7 @@ use core::ops::Deref;
 use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, de};
+pub use tidegate_core::display::shortened;
 
 /// A JSON string of a request. It borrows from the body unless the string was written with escapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,18 +43,6 @@ impl<'de> de::Visitor<'de> for TextVisitor {
     }
 }
 
-/// At most `max` bytes of `text`, cut between characters, with an ellipsis where something is
-/// missing.
-///
-/// For messages: what strangers send must not decide how long an answer or a log line is.
-pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
-    if text.len() <= max {
-        return Cow::Borrowed(text);
-    }
-    let end = (0..=max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    Cow::Owned(format!("{}…", &text[..end]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,12 +53,5 @@ mod tests {
         assert!(matches!(plain, Text(Cow::Borrowed("ada"))));
         let escaped: Text<'_> = serde_json::from_str(r#""a\nb\u00e9""#).unwrap();
         assert_eq!(&*escaped, "a\nb\u{e9}");
-    }
-
-    #[test]
-    fn long_text_is_cut_between_characters() {
-        assert_eq!(shortened("short", 5), "short");
-        assert_eq!(shortened("h\u{e9}llo", 2), "h…");
-        assert_eq!(shortened("h\u{e9}llo", 3), "h\u{e9}…");
     }
 }
