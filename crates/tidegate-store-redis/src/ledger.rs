@@ -5,12 +5,13 @@ use core::time::Duration;
 
 use tidegate_core::algorithm::{Calendar, REPORT_DEBT_LIMITS, WindowStart};
 use tidegate_core::lease::{Ask, Grant, Terms};
+use tidegate_core::rate::gcd;
 use tidegate_core::{Algorithm, Timestamp};
 use tidegate_store::{Grants, OnLedger};
 
 use crate::bytes::{Reader, Writer};
 use crate::call_format;
-use crate::numbers::{Numbers, Shape, Windows, count, count_bits, gcd, micros, whole};
+use crate::numbers::{Numbers, Shape, Windows, count, count_bits, micros, whole};
 
 /// The largest integer that the script counts exactly, and the most that one holder is lent.
 const NUMBER_MAX: u64 = (1 << 53) - 1;

@@ -12,6 +12,7 @@ use tidegate_core::algorithm::{
     AlgorithmError, Bucket, Calendar, CivilUnit, Counter, Fixed, REPORT_DEBT_LIMITS, SlidingCounter, State,
     WindowStart,
 };
+use tidegate_core::rate::gcd;
 use tidegate_core::ring::RING_DEBT_LIMITS;
 use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Kind, Operation, StoreError};
@@ -216,13 +217,6 @@ fn multiplier(numerator: u128, denominator: u64) -> u128 {
     let upper = rest / by;
     let rest = (rest % by) << 44;
     (whole << 108) + (upper << 44) + rest.div_ceil(by)
-}
-
-pub(crate) fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 /// The civil windows around an instant, as the script is told them.
