@@ -1,6 +1,7 @@
 //! The permit of an admitted request, from its admission to the end of its work.
 
 use core::fmt;
+use core::time::Duration;
 
 use tidegate_engine::{Completion, Outcome, Permit};
 
@@ -34,17 +35,28 @@ use crate::driver::Driver;
 pub struct Hold {
     driver: Driver,
     permit: Option<Permit>,
+    /// The time from the admission to the beginning of the answer.
+    first_byte_after: Option<Duration>,
 }
 
 impl Hold {
     /// Holds a permit that the engine of `driver` gave.
     pub fn new(driver: &Driver, permit: Permit) -> Self {
-        Self { driver: driver.clone(), permit: Some(permit) }
+        Self { driver: driver.clone(), permit: Some(permit), first_byte_after: None }
     }
 
     /// The permit.
     pub fn permit(&self) -> &Permit {
         self.permit.as_ref().expect("only settling and dropping take it")
+    }
+
+    /// The answer to the request begins: a resource that finds its limit by latency learns how long
+    /// that took. Nothing is measured for a permit without a place.
+    pub fn answer_begun(&mut self) {
+        let permit = self.permit();
+        if permit.holds_place() {
+            self.first_byte_after = Some(self.driver.now().saturating_since(permit.admitted_at()));
+        }
     }
 
     /// Takes the permit out, for a caller that settles it by itself.
@@ -73,8 +85,9 @@ impl Hold {
         self.settle(Outcome::Cancelled);
     }
 
-    fn settle_once(&mut self, completion: Completion) {
+    fn settle_once(&mut self, mut completion: Completion) {
         if let Some(permit) = self.permit.take() {
+            completion.first_byte_after = completion.first_byte_after.or(self.first_byte_after);
             self.driver.settle(permit, completion);
         }
     }

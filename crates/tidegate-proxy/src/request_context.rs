@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use tidegate_core::Timestamp;
+use tidegate_driver::Hold;
 use tidegate_engine::{Completion, Outcome, Permit, Units};
 use tidegate_net::connections::ConnectionActivity;
 use tidegate_wire::true_units::TrueUnits;
@@ -45,40 +45,31 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// The permit of a request, settled when this is dropped.
+/// The hold of a request, counted as in flight until it is settled; dropping it settles it.
 pub(crate) struct Held {
     proxy: Arc<ProxyContext>,
-    admitted_at: Timestamp,
-    /// The time from the admission to the head of the answer.
-    first_byte_after: Option<Duration>,
-    permit: Option<Permit>,
+    hold: Option<Hold>,
 }
 
 impl Held {
     pub(crate) fn new(proxy: Arc<ProxyContext>, permit: Permit) -> Self {
         proxy.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
-        let admitted_at = permit.admitted_at();
-        Self { proxy, admitted_at, first_byte_after: None, permit: Some(permit) }
+        let hold = Hold::new(&proxy.driver, permit);
+        Self { proxy, hold: Some(hold) }
     }
 
     /// The head of the answer has come.
     pub(crate) fn head_arrived(&mut self) {
-        self.first_byte_after = self.age();
+        if let Some(hold) = &mut self.hold {
+            hold.answer_begun();
+        }
     }
 
-    /// The time since the admission, where a resource wants to know it.
-    fn age(&self) -> Option<Duration> {
-        let is_measured = self.permit.as_ref().is_some_and(Permit::holds_place);
-        is_measured.then(|| self.proxy.driver.now().saturating_since(self.admitted_at))
-    }
-
-    /// Settles the permit; the second time nothing happens.
-    pub(crate) fn settle(&mut self, mut completion: Completion) {
-        completion.first_byte_after = self.first_byte_after;
-        completion.ended_after = self.age();
-        let Some(permit) = self.permit.take() else { return };
+    /// Settles the hold; the second time nothing happens.
+    pub(crate) fn settle(&mut self, completion: Completion) {
+        let Some(hold) = self.hold.take() else { return };
         self.proxy.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.proxy.driver.settle(permit, completion);
+        hold.settle(completion);
     }
 }
 

@@ -1,6 +1,5 @@
 //! The hold of an admitted request, from its admission to the end of its answer.
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -22,7 +21,6 @@ pub(crate) struct ResponseHold {
     true_cost: Option<u64>,
     /// The status of the answer.
     status: Option<u16>,
-    first_byte_after: Option<Duration>,
 }
 
 impl ResponseHold {
@@ -36,14 +34,7 @@ impl ResponseHold {
             limits.retain(|one| one.name != limit.name);
         }
         let hold = Hold::new(&settings.driver, permit);
-        Self {
-            settings: Arc::clone(settings),
-            hold: Some(hold),
-            limits,
-            true_cost: None,
-            status: None,
-            first_byte_after: None,
-        }
+        Self { settings: Arc::clone(settings), hold: Some(hold), limits, true_cost: None, status: None }
     }
 
     /// Adds the allowances of the limits to an answer, and reads its status and the true cost of
@@ -52,7 +43,9 @@ impl ResponseHold {
         self.status = Some(head.status.as_u16());
         let headers = &mut head.headers;
         self.read_cost(headers);
-        self.first_byte_after = self.age();
+        if let Some(hold) = &mut self.hold {
+            hold.answer_begun();
+        }
         if !self.limits.is_empty() {
             let now = self.settings.driver.now();
             limit_headers(headers, self.limits.iter().map(|one| allowance(one, now)), self.settings.older);
@@ -66,17 +59,9 @@ impl ResponseHold {
         self.true_cost = value.or(self.true_cost);
     }
 
-    /// The time since the admission, where a resource wants to know it.
-    fn age(&self) -> Option<Duration> {
-        let permit = self.hold.as_ref()?.permit();
-        permit.holds_place().then(|| self.settings.driver.now().saturating_since(permit.admitted_at()))
-    }
-
     /// Settles the hold, the first time it is called: the work has ended.
     pub(crate) fn settle(&mut self, outcome: Outcome) {
-        let mut completion = Completion::from(outcome);
-        completion.ended_after = self.age();
-        self.settle_once(completion);
+        self.settle_once(Completion::from(outcome));
     }
 
     fn settle_once(&mut self, mut completion: Completion) {
@@ -86,7 +71,6 @@ impl ResponseHold {
         }
         completion.true_cost = self.true_cost;
         completion.status = self.status;
-        completion.first_byte_after = self.first_byte_after;
         hold.settle(completion);
     }
 }
