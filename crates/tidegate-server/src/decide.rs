@@ -17,6 +17,7 @@ use tidegate_net::connections::{
     AnswerDelivery, ConnectionActivity, DeliveryEnd, SharedConnectionBytes, WaitingBytes,
 };
 use tidegate_net::reply::Reply;
+use tidegate_proxy::NotedDecision;
 use tidegate_wire::Fault;
 use tidegate_wire::answer::AccessUnits;
 
@@ -247,8 +248,10 @@ impl Desk<'_> {
     ) -> Result<RequestProgress, Fault> {
         let now = terms.now;
         let (permit, limits) = match self.note(asked, decision, asked_at) {
-            Noted::Admitted(permit, limits) => (permit, limits),
-            Noted::Refused(refusal) => return Ok(RequestProgress::Done(self.refused(&refusal, terms))),
+            NotedDecision::Admitted(permit, limits) => (permit, limits),
+            NotedDecision::Refused(refusal) => {
+                return Ok(RequestProgress::Done(self.refused(&refusal, terms)));
+            }
         };
         let access = self.in_force.engine.access_charge(&permit, 0, now).map(access_units);
         let expires = match terms.keep {
@@ -321,15 +324,15 @@ impl Desk<'_> {
     }
 
     /// Counts the decision about a request of `now`, and logs it if decisions are logged.
-    pub(crate) fn note(&self, asked: &Asked<'_>, decision: Decision, now: Timestamp) -> Noted {
+    pub(crate) fn note(&self, asked: &Asked<'_>, decision: Decision, now: Timestamp) -> NotedDecision {
         match decision {
             Decision::Admit(permit) => {
                 let limits = self.note_admitted(asked, &permit, now);
-                Noted::Admitted(permit, limits)
+                NotedDecision::Admitted(permit, limits)
             }
             Decision::Refuse(refusal) => {
                 self.note_refusal(&self.in_force.metrics, asked, &refusal, now);
-                Noted::Refused(refusal.into_refusal())
+                NotedDecision::Refused(refusal.into_refusal())
             }
         }
     }
@@ -421,12 +424,4 @@ pub(crate) fn permit_delivery(kept: UntoldPermit) -> AnswerDelivery {
         DeliveryEnd::Reset => kept.settle(Outcome::Abandoned),
         DeliveryEnd::Delivered => drop(kept.told()),
     })
-}
-
-/// A decision that has been counted.
-#[expect(clippy::large_enum_variant, reason = "a box for each admission would cost more than the move")]
-pub(crate) enum Noted {
-    /// The permit is the caller's to settle.
-    Admitted(Permit, Vec<LimitReport>),
-    Refused(Refusal),
 }

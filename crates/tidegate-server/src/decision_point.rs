@@ -14,7 +14,6 @@ use tidegate_proxy::{DecisionPoint, NotedDecision, ProxyState};
 use tidegate_wire::Fault;
 
 use crate::context::{DaemonContext, Desk};
-use crate::decide::Noted;
 use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
 use crate::in_force::InForce;
@@ -62,10 +61,7 @@ impl DecisionPoint for DaemonContext {
         read_at: Timestamp,
     ) -> NotedDecision {
         let desk = Desk { daemon: self, in_force: policy };
-        match desk.note(&Asked::borrowed(request, Protocol::Proxy), decision, read_at) {
-            Noted::Admitted(permit, limits) => NotedDecision::Admitted(permit, limits),
-            Noted::Refused(refusal) => NotedDecision::Refused(refusal),
-        }
+        desk.note(&Asked::borrowed(request, Protocol::Proxy), decision, read_at)
     }
 
     fn write_allowances(

@@ -7,6 +7,7 @@ use tidegate_core::{Cost, Refusal, Timestamp};
 use tidegate_driver::UntoldPermit;
 use tidegate_engine::{Outcome, PermitId, Progress, Step};
 use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
+use tidegate_proxy::NotedDecision;
 use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::problem::sentence;
@@ -22,7 +23,7 @@ use crate::access_explanation::access_units;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decide::{Charged, Noted, permit_delivery};
+use crate::decide::{Charged, permit_delivery};
 use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
 use crate::operations::allowances;
@@ -150,11 +151,11 @@ impl Desk<'_> {
         let now = if has_waited { self.daemon.clock.now() } else { now };
         let (permit, limits) = match self.note(&Asked::borrowed(&request, Protocol::Resp), decision, asked_at)
         {
-            Noted::Refused(refusal) => {
+            NotedDecision::Refused(refusal) => {
                 write_refusal(&refusal, now, replies);
                 return Ok((was_asked, None));
             }
-            Noted::Admitted(permit, limits) => (permit, limits),
+            NotedDecision::Admitted(permit, limits) => (permit, limits),
         };
         let access = engine.access_charge(&permit, 0, now).map(access_units);
         let mut untold = None;
