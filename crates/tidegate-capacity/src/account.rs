@@ -2,7 +2,7 @@
 
 use tidegate_core::Timestamp;
 
-use crate::tokens::{TokenTerms, Tokens};
+use crate::admission::tokens::{TokenTerms, Tokens};
 use crate::units::Units;
 
 /// An account, as it is configured.

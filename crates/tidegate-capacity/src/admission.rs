@@ -13,29 +13,39 @@
 //! Charges of a refused access are taken back in reverse, so that it leaves everything as it was. A
 //! write to a table with indexes is decided for the table and each index in turn, all or nothing.
 
+pub mod hold;
+pub(crate) mod located_access;
+pub(crate) mod peek;
+pub mod settlement;
+pub(crate) mod table_tokens;
+pub mod throttled;
+pub(crate) mod token_source;
+pub mod tokens;
+pub(crate) mod weighed_access;
+
 use tidegate_core::{Reason, Timestamp};
 
 use crate::access::{Access, operation_of};
+use crate::admission::hold::{AccountCharge, NodeCharges, UnitsHold};
+use crate::admission::throttled::{Bound, Throttled};
+use crate::admission::token_source::TokenSource;
+use crate::admission::tokens::TableCharge;
+use crate::admission::weighed_access::{Shortage, WeighedAccess};
 use crate::bucket::BucketWord;
 use crate::capacity::{Admission, Capacity, TableEntry};
 use crate::error::CapacityError;
 use crate::fault::Fault;
-use crate::hold::{AccountCharge, NodeCharges, UnitsHold};
-use crate::key_range::KeyRange;
-use crate::members::Members;
+use crate::layout::key_range::KeyRange;
+use crate::layout::members::Members;
+use crate::layout::partition::PartitionState;
+use crate::layout::partition_id::PartitionId;
 use crate::node::NodeCharge;
-use crate::partition::PartitionState;
-use crate::partition_id::PartitionId;
 use crate::status::DirectionStatus;
 use crate::sync::MutexGuard;
 use crate::table::Table;
 use crate::table_config::{ReadMembers, TableMode, TableNumbers, WriteCheck, full_name};
-use crate::throttled::{Bound, Throttled};
 use crate::throughput::{ChargePath, LevelsNow, MEMBERS_MAX, Throughput};
-use crate::token_source::TokenSource;
-use crate::tokens::TableCharge;
 use crate::units::Units;
-use crate::weighed_access::{Shortage, WeighedAccess};
 
 /// The last instant there is.
 pub(crate) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);

@@ -21,15 +21,15 @@ use tidegate_core::Timestamp;
 
 use crate::access::AccessKind;
 use crate::account::Account;
+use crate::admission::hold::UnitsHold;
+use crate::admission::throttled::Throttled;
 use crate::error::CapacityError;
-use crate::hold::UnitsHold;
-use crate::key_hash::key_hash;
+use crate::layout::key_hash::key_hash;
+use crate::layout::position::Position;
 use crate::node::{Node, NodeLoad};
-use crate::position::Position;
 use crate::status::{NodeStatus, OperationStatus, PartitionStatus, TableStatus};
 use crate::table::{Table, least_firsts};
 use crate::table_config::{AccessBytes, TableMode};
-use crate::throttled::Throttled;
 use crate::units::Units;
 
 /// Tables with provisioned throughput on nodes.

@@ -3,7 +3,7 @@
 //! [`Control::tick`] is called about once a second, with any pause in between. It boosts by itself,
 //! since a boost is undone as easily, and proposes everything else as [`Plan`]s. A caller carries
 //! out those that it wants with [`Control::carry_out`], a move with the help of a
-//! [`PlacementDriver`](crate::placement::PlacementDriver).
+//! [`PlacementDriver`](crate::control::placement::PlacementDriver).
 //!
 //! A tick costs little where nothing is warm: rates are taken every ten seconds, and in between
 //! counters are compared, of a large store only those of tables that refuse. A partition that rises
@@ -17,10 +17,27 @@
 //! partition whose keys are sampled, of which there are at most 256: a sketch and the samples of
 //! four windows. Of a table by ranges the latter is 224 KiB.
 
+pub mod boost;
+pub(crate) mod demand;
+pub mod growth;
+pub(crate) mod growth_watch;
+pub(crate) mod load_history;
+pub mod merge;
+pub(crate) mod observation;
+pub mod on_demand;
+pub mod placement;
+pub mod plan;
+pub(crate) mod recent_loads;
+pub mod relocation;
+pub mod reshape;
+pub mod sketch;
+pub mod split;
+pub mod warm_throughput;
+
 mod boosts;
 mod census;
 mod execution;
-mod growth;
+mod growth_splits;
 mod load;
 mod merges;
 mod moves;
@@ -31,14 +48,14 @@ use tidegate_core::{AccessOperation, Timestamp};
 pub use self::execution::{ControlError, EndedMove};
 use self::load::{MovedPartition, NewPartition, Observed, TableLoad};
 use crate::capacity::Capacity;
-use crate::grown_ranges::GrownRanges;
-use crate::growth::GrownTable;
-use crate::load_history::LoadHistory;
-use crate::partition_id::PartitionId;
-use crate::placement::MoveOrder;
-use crate::plan::{Plan, PlanReason};
-use crate::sketch::WINDOW;
-use crate::split::SplitVerdict;
+use crate::control::growth::GrownTable;
+use crate::control::load_history::LoadHistory;
+use crate::control::placement::MoveOrder;
+use crate::control::plan::{Plan, PlanReason};
+use crate::control::sketch::WINDOW;
+use crate::control::split::SplitVerdict;
+use crate::layout::grown_ranges::GrownRanges;
+use crate::layout::partition_id::PartitionId;
 use crate::units::Units;
 
 /// The new partitions whose loads are predicted until the next tick.

@@ -57,8 +57,8 @@ pub use self::lease_bound::{LeaseChecker, LeaseGrant, LeaseTerms};
 use self::level::{DEBT_MAX, fine};
 pub use self::liveness::LivenessTerms;
 use self::node_promise::NodePromises;
-use crate::partition_id::PartitionId;
-use crate::position::Position;
+use crate::layout::partition_id::PartitionId;
+use crate::layout::position::Position;
 use crate::table_config::TableMode;
 use crate::trace::{
     MemberPositions, NodesView, PartitionView, TableView, TracedAdmission, TracedRefusal, TracedReturn,

@@ -7,17 +7,27 @@
 //!
 //! The ranges tile the keys by construction: a range ends where the next one begins.
 
+pub(crate) mod grown_ranges;
+pub(crate) mod key_hash;
+pub mod key_range;
+pub(crate) mod members;
+pub(crate) mod partition;
+pub(crate) mod partition_id;
+pub mod position;
+pub mod position_list;
+pub(crate) mod routes;
+
 use std::sync::{OnceLock, PoisonError};
 
 use tidegate_core::Timestamp;
 
-use crate::key_range::KeyRange;
+use crate::layout::key_range::KeyRange;
+use crate::layout::members::Members;
+use crate::layout::partition::{Directions, Partition, PartitionState};
+use crate::layout::partition_id::PartitionId;
+use crate::layout::position::{Keyspace, PartitionBy, Position};
+use crate::layout::routes::Routes;
 use crate::levels::Share;
-use crate::members::Members;
-use crate::partition::{Directions, Partition, PartitionState};
-use crate::partition_id::PartitionId;
-use crate::position::{Keyspace, PartitionBy, Position};
-use crate::routes::Routes;
 use crate::sync::{Mutex, MutexGuard};
 use crate::table_config::{TableConfig, TableNumbers};
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
+use crate::layout::members::Members;
+use crate::layout::position::Position;
 use crate::layout::{Layout, LayoutPlan};
 use crate::levels::Share;
-use crate::members::Members;
-use crate::position::Position;
 use crate::table::{Table, initial_firsts, members_of};
 use crate::table_config::{TableConfig, TableMode, TableNumbers, share};
 use crate::units::Units;

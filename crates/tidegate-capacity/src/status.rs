@@ -2,10 +2,10 @@
 
 use tidegate_core::{AccessOperation, Timestamp};
 
-use crate::key_range::KeyRange;
-use crate::partition_id::PartitionId;
+use crate::admission::throttled::Throttled;
+use crate::layout::key_range::KeyRange;
+use crate::layout::partition_id::PartitionId;
 use crate::table_mode::TableMode;
-use crate::throttled::Throttled;
 use crate::units::Units;
 
 /// The answer to an access that is only looked at.

@@ -4,17 +4,17 @@ use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
-use crate::demand::Demand;
-use crate::growth_watch::GrowthWatch;
-use crate::key_range::KeyRange;
+use crate::admission::tokens::{TokenTerms, Tokens};
+use crate::control::demand::Demand;
+use crate::control::growth_watch::GrowthWatch;
+use crate::layout::key_range::KeyRange;
+use crate::layout::members::Members;
+use crate::layout::partition::Directions;
+use crate::layout::position::{Keyspace, Position};
 use crate::layout::{Layout, LayoutPlan};
-use crate::members::Members;
-use crate::partition::Directions;
-use crate::position::{Keyspace, Position};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::table_config::{TableConfig, TableNumbers, share};
 use crate::throughput::Throughput;
-use crate::tokens::{TokenTerms, Tokens};
 use crate::units::Units;
 
 /// The number of a table among all that a [`Capacity`](crate::Capacity) and those before it have

@@ -6,13 +6,13 @@ use std::borrow::Cow;
 use tidegate_core::Timestamp;
 
 use crate::bucket::BucketSpec;
-use crate::members::Members;
-use crate::on_demand::{OnDemand, OnDemandTerms, Ratchet};
-use crate::position::{PartitionBy, Position};
+use crate::control::on_demand::{OnDemand, OnDemandTerms, Ratchet};
+use crate::control::warm_throughput::WarmThroughput;
+use crate::layout::members::Members;
+use crate::layout::position::{PartitionBy, Position};
 pub use crate::table_mode::TableMode;
 use crate::throughput::{MEMBERS_MAX, Rates};
 use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES};
-use crate::warm_throughput::WarmThroughput;
 
 /// The members of a group that may serve a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -6,17 +6,17 @@
 
 use tidegate_core::{AccessOperation, Timestamp};
 
+use crate::admission::hold::UnitsHold;
+use crate::admission::settlement::Settlement;
+use crate::admission::throttled::{Bound, Throttled};
+use crate::admission::tokens::{TokenTerms, Tokens};
 use crate::capacity::Capacity;
-use crate::hold::UnitsHold;
-use crate::key_range::KeyRange;
-use crate::members::Members;
-use crate::partition_id::PartitionId;
-use crate::position::Position;
-use crate::settlement::Settlement;
+use crate::layout::key_range::KeyRange;
+use crate::layout::members::Members;
+use crate::layout::partition_id::PartitionId;
+use crate::layout::position::Position;
 use crate::table_config::{TableMode, WriteCheck, WriteQuorum};
-use crate::throttled::{Bound, Throttled};
 use crate::throughput::{MEMBERS_MAX, Throughput};
-use crate::tokens::{TokenTerms, Tokens};
 use crate::units::Units;
 
 /// An access, as its caller and its router know it.

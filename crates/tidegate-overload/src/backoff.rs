@@ -7,8 +7,8 @@
 
 use core::time::Duration;
 
+use crate::cursor::hash::keyed_hash;
 use crate::fault::Fault;
-use crate::hash::keyed_hash;
 
 /// The shortest hint.
 pub(crate) const RETRY_MIN: Duration = Duration::from_secs(1);

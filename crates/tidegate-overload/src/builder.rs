@@ -4,12 +4,12 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::adaptive_limit::AdaptiveLimitError;
-use crate::fair_queue::QueueConfigError;
+use crate::levels::signal::{SignalConfig, SignalSource};
 use crate::overload::{Overload, ResourceSlot};
+use crate::places::adaptive_limit::AdaptiveLimitError;
+use crate::queue::fair_queue::QueueConfigError;
 use crate::resource::Resource;
 use crate::resource_config::ResourceConfig;
-use crate::signal::{SignalConfig, SignalSource};
 
 /// The resources of an [`Overload`] plane to be.
 #[derive(Clone, Debug)]

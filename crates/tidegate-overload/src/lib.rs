@@ -32,113 +32,58 @@
 
 #![forbid(unsafe_code)]
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "samples of a window are far below 2^53, and a latency is a rough number"
-)]
-mod adaptive_limit;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "costs are far below 2^53, and an allowance is a rough number"
-)]
-mod allowance;
 mod backoff;
 mod builder;
-mod capacity_parts;
-mod concurrency;
 mod cursor;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "costs are far below 2^53, and an allowance is a rough number"
-)]
-mod cursor_control;
-mod cursor_positions;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "costs are far below 2^53, and a smoothed demand is a rough number"
-)]
-mod fair_demand;
-mod fair_queue;
 mod fault;
-mod fleet_share;
-mod hash;
-mod held_parts;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "sums of microseconds are far below 2^53, and an average is a rough number"
-)]
-mod held_times;
-mod in_flight;
-mod instances;
-mod latency;
-mod level_control;
-mod load_level;
-mod marginal_rank;
-mod namespace_cursor;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "sums of microseconds are far below 2^53, and a mean is a rough number"
-)]
-mod namespace_demand;
-mod namespace_slots;
+mod levels;
 mod namespaces;
 mod outcome;
 mod overload;
-mod pacer;
-mod place_bounds;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of a tick are far below 2^53, and a part is a rough number"
-)]
-mod place_parts;
-mod position_map;
-mod queue_observation;
+mod places;
+mod queue;
 mod request_record;
 mod resource;
 mod resource_config;
 mod resource_id;
-mod service_times;
 mod shed;
-mod signal;
-mod signal_set;
-mod slow_answers;
 mod stats;
 mod sync;
 mod tick;
-mod unsettled_places;
-mod waiting_room;
 
-pub use adaptive_limit::{
-    AdaptiveLimit, AdaptiveLimitConfig, AdaptiveLimitError, LimitAlgorithm, LimitSample,
-};
 pub use builder::{OverloadBuilder, OverloadError};
-pub use concurrency::Concurrency;
+pub use cursor::marginal_rank::MarginalRank;
 pub use cursor::{COHORTS, Cursor, RequestLevel};
-pub use fair_queue::{
-    ArrivalShed, DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick,
-    Share, TurnVerdict,
-};
-pub use fleet_share::FleetShare;
-pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
-pub use latency::{LatencySample, LatencyStats};
-pub use load_level::LoadLevel;
-pub use marginal_rank::MarginalRank;
+pub use levels::load_level::LoadLevel;
+pub use levels::signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use namespaces::{NAMESPACES_MAX, NamespaceShares};
 pub use outcome::{ClassStats, OfferOutcome};
 pub use overload::{Overload, PlaceRefusal, Signal, WaitsForPlace};
-pub use place_bounds::PlaceBounds;
-pub use queue_observation::QueueObservation;
+pub use places::adaptive_limit::{
+    AdaptiveLimit, AdaptiveLimitConfig, AdaptiveLimitError, LimitAlgorithm, LimitSample,
+};
+pub use places::concurrency::Concurrency;
+pub use places::fleet_share::FleetShare;
+pub use places::instances::{
+    INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState,
+};
+pub use places::latency::{LatencySample, LatencyStats};
+pub use places::place_bounds::PlaceBounds;
+pub use places::service_times::ServiceTimes;
+pub use places::unsettled_places::{OverduePlace, UnsettledPlace};
+pub use queue::fair_queue::{
+    ArrivalShed, DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick,
+    Share, TurnVerdict,
+};
+pub use queue::queue_observation::QueueObservation;
+pub use queue::waiting_room::{
+    Entered, Entrant, Group, Moved, Obstacle, Position, RoomBounds, RoomFull, RoomUse, Served,
+    WaitingConnection, WaitingNamespaces, WaitingRoom,
+};
 pub use request_record::RequestRecord;
 pub use resource::InFlightPermit;
 pub use resource_config::ResourceConfig;
 pub use resource_id::ResourceId;
-pub use service_times::ServiceTimes;
 pub use shed::Shed;
-pub use signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use stats::ResourceStats;
 pub use tick::TICK;
-pub use unsettled_places::{OverduePlace, UnsettledPlace};
-pub use waiting_room::{
-    Entered, Entrant, Group, Moved, Obstacle, Position, RoomBounds, RoomFull, RoomUse, Served,
-    WaitingConnection, WaitingNamespaces, WaitingRoom,
-};

@@ -6,30 +6,30 @@ use std::sync::Arc;
 
 use tidegate_core::{Class, Timestamp};
 
+use crate::cursor::hash::keyed_hash;
+use crate::cursor::marginal_rank::MarginalRank;
 use crate::cursor::{Cursor, RequestLevel};
-use crate::fair_queue::QueueConfig;
 use crate::fault::Fault;
-use crate::hash::keyed_hash;
-use crate::instances::{InstanceError, InstanceState};
-use crate::latency::LatencySample;
-use crate::load_level::LoadLevel;
-use crate::marginal_rank::MarginalRank;
+use crate::levels::load_level::LoadLevel;
+use crate::levels::signal::{PushedValue, SignalError};
 use crate::namespaces::NamespaceShares;
 use crate::outcome::OfferOutcome;
-use crate::pacer::PaceVerdict;
-use crate::place_bounds::PlaceBounds;
-use crate::queue_observation::QueueObservation;
+use crate::places::instances::{InstanceError, InstanceState};
+use crate::places::latency::LatencySample;
+use crate::places::pacer::PaceVerdict;
+use crate::places::place_bounds::PlaceBounds;
+use crate::places::service_times::ServiceTimes;
+use crate::places::unsettled_places::{OverduePlace, UnsettledPlace};
+use crate::queue::fair_queue::QueueConfig;
+use crate::queue::queue_observation::QueueObservation;
+use crate::queue::waiting_room::{RoomUse, WaitingNamespaces};
 use crate::request_record::{RequestRecord, ServedBy};
 use crate::resource::{InFlightPermit, Resource};
 use crate::resource_id::ResourceId;
-use crate::service_times::ServiceTimes;
 use crate::shed::Shed;
-use crate::signal::{PushedValue, SignalError};
 use crate::stats::ResourceStats;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::tick::TICK;
-use crate::unsettled_places::{OverduePlace, UnsettledPlace};
-use crate::waiting_room::{RoomUse, WaitingNamespaces};
 
 /// The pressure on the system, as measured outside.
 ///

@@ -1,9 +1,9 @@
 //! The settings of one resource.
 
-use crate::adaptive_limit::AdaptiveLimitConfig;
-use crate::fair_queue::QueueConfig;
-use crate::fleet_share::FleetShare;
-use crate::waiting_room::RoomUse;
+use crate::places::adaptive_limit::AdaptiveLimitConfig;
+use crate::places::fleet_share::FleetShare;
+use crate::queue::fair_queue::QueueConfig;
+use crate::queue::waiting_room::RoomUse;
 
 /// The settings of one resource.
 ///

@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Timestamp};
 
-use crate::concurrency::Concurrency;
 use crate::cursor::Cursor;
-use crate::latency::LatencyStats;
-use crate::load_level::LoadLevel;
+use crate::levels::load_level::LoadLevel;
+use crate::levels::signal::SignalStats;
 use crate::outcome::{ClassStats, OfferOutcome};
+use crate::places::concurrency::Concurrency;
+use crate::places::latency::LatencyStats;
 use crate::resource::Resource;
 use crate::resource_id::ResourceId;
-use crate::signal::SignalStats;
 
 /// The numbers of one resource at one instant.
 ///

@@ -1,5 +1,15 @@
 //! The pages for operators: metrics, health, limits, members, and the keys that are refused most.
 
+pub(crate) mod access_explanation;
+pub(crate) mod blocks;
+pub(crate) mod explain;
+pub(crate) mod limit_descriptions;
+pub mod overrides;
+pub(crate) mod permits;
+pub(crate) mod readiness;
+pub(crate) mod resources;
+pub(crate) mod tables;
+
 use core::time::Duration;
 use std::borrow::Cow;
 
@@ -19,18 +29,18 @@ use tidegate_wire::{Fault, FaultCode};
 #[cfg(test)]
 use utoipa::ToSchema;
 
+use crate::admin::limit_descriptions::{NamespaceAnswer, TableDescription, describe_namespace};
+use crate::admin::overrides::OverrideAnswer;
+use crate::api::parameters::Accepted;
+use crate::api::route::{Route, RouteAccess};
 use crate::authorization::Caller;
 use crate::context::Desk;
 use crate::engine_fault::{SHOWN_BYTES, engine_fault};
-use crate::envoy_files::EnvoyFiles;
-use crate::limit_descriptions::{NamespaceAnswer, TableDescription, describe_namespace};
+use crate::envoy::envoy_files::EnvoyFiles;
 use crate::metrics;
-use crate::overrides::OverrideAnswer;
-use crate::parameters::Accepted;
 use crate::protocol::RESP_NAMESPACE;
-use crate::refused_keys::{KeyGroups, KeySelection, SCOPE_OF_SHED, WINDOW_DEFAULT, WINDOW_MAX};
-use crate::reload_status::LastError;
-use crate::route::{Route, RouteAccess};
+use crate::records::refused_keys::{KeyGroups, KeySelection, SCOPE_OF_SHED, WINDOW_DEFAULT, WINDOW_MAX};
+use crate::reload::reload_status::LastError;
 
 /// The routes of the pages for operators.
 pub(crate) const ROUTES: &[Route] = &[

@@ -10,7 +10,7 @@ use tidegate_wire::Meaning;
 
 use crate::authorization::Authorization;
 use crate::claims::ClaimSettings;
-use crate::envoy_files::EnvoyFiles;
+use crate::envoy::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
 pub use tidegate_net::reply::OlderHeaders;
 use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole};

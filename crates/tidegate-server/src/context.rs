@@ -13,17 +13,17 @@ use tidegate_net::connections::Connections;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
 
-use crate::audit::Audit;
 use crate::config::ServerConfig;
-use crate::decisions::Decisions;
+use crate::fleet::members::Members;
+use crate::fleet::override_history::History;
+use crate::fleet::shared_store::SharedStore;
 use crate::in_force::InForce;
-use crate::members::Members;
 use crate::metrics::Metrics;
-use crate::override_history::History;
 use crate::protocol_hooks::ProtocolHooks;
-use crate::refused_keys::RefusedKeys;
-use crate::reload_status::Changes;
-use crate::shared_store::SharedStore;
+use crate::records::audit::Audit;
+use crate::records::decisions::Decisions;
+use crate::records::refused_keys::RefusedKeys;
+use crate::reload::reload_status::Changes;
 use tidegate_clock::Clock;
 
 /// The engine in force with everything around it that does not depend on a protocol.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tidegate_policy::policy::ListenerRole;
 use tidegate_proxy::{ProxyState, ReverseProxy};
 
+use crate::api::http_api::HttpApi;
+use crate::api::http_metrics::HttpMetrics;
 use crate::context::DaemonContext;
 use crate::grpc::{GrpcServer, GrpcState};
-use crate::http_api::HttpApi;
-use crate::http_metrics::HttpMetrics;
 use crate::in_force::InForce;
 use crate::metrics::Metrics;
 use crate::protocol_hooks::ProtocolHooks;

@@ -21,16 +21,16 @@ use tidegate_proxy::NotedDecision;
 use tidegate_wire::Fault;
 use tidegate_wire::answer::AccessUnits;
 
-use crate::access_explanation::access_units;
+use crate::admin::access_explanation::access_units;
+use crate::api::terms::{Keep, Terms};
 use crate::context::Desk;
-use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
-use crate::file_domains::DomainCheck;
+use crate::envoy::file_domains::DomainCheck;
 use crate::metrics::NamespaceTable;
 use crate::panics::PlantedPanic;
 use crate::protocol::Protocol;
-use crate::refused_keys::RefusedCounter;
-use crate::terms::{Keep, Terms};
+use crate::records::decisions::Asked;
+use crate::records::refused_keys::RefusedCounter;
 
 /// How far a request has come without waiting.
 pub(crate) enum RequestProgress {

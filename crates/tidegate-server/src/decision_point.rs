@@ -13,13 +13,13 @@ use tidegate_policy::policy::claims::AccessParts;
 use tidegate_proxy::{DecisionPoint, NotedDecision, ProxyState};
 use tidegate_wire::Fault;
 
+use crate::api::operations::allowances;
 use crate::context::{DaemonContext, Desk};
-use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
 use crate::in_force::InForce;
-use crate::operations::allowances;
 use crate::protocol::Protocol;
 use crate::protocol_hooks::ProtocolHooks;
+use crate::records::decisions::Asked;
 
 impl AsRef<Engine> for InForce {
     fn as_ref(&self) -> &Engine {

@@ -8,7 +8,7 @@ use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode, retry_after};
 
 use crate::context::Desk;
-use crate::envoy_files::EnvoyFiles;
+use crate::envoy::envoy_files::EnvoyFiles;
 
 /// How much of a name that is not known is quoted, in bytes.
 pub(crate) const SHOWN_BYTES: usize = 128;

@@ -12,19 +12,19 @@ use tidegate_store::{MemberStore, MemoryConfig, MemoryStore, NoteKind, Store, St
 use tidegate_store_redb::{DiskReport, Durability, RedbConfig, RedbStore};
 
 use crate::config::ServerConfig;
-use crate::decision_log::{DecisionLog, DecisionLogConfig};
-use crate::decisions::Decisions;
+use crate::fleet::redis_store::{self, SharedStoreError};
+use crate::fleet::shared_store::{SharedStore, kept};
+use crate::fleet::stored_overrides::overrides_in;
 use crate::listener::ListenError;
 use crate::no_store::NoStore;
 use crate::planes::with_planes;
 use crate::policy_config::namespaces;
 pub use crate::policy_config::{ConfigError, server_config};
-use crate::policy_follower::fingerprint;
 use crate::quota_store::{self, UnusableStore};
-use crate::redis_store::{self, SharedStoreError};
+use crate::records::decision_log::{DecisionLog, DecisionLogConfig};
+use crate::records::decisions::Decisions;
+use crate::reload::policy_follower::fingerprint;
 use crate::server::{DaemonParts, Handle, Server};
-use crate::shared_store::{SharedStore, kept};
-use crate::stored_overrides::overrides_in;
 use tidegate_clock::{Clock, SystemClock};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing

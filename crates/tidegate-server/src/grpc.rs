@@ -35,9 +35,9 @@ use tonic::server::{Grpc, UnaryService};
 use tonic::{Code, Status};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
+use crate::api::body::BodyReader;
+use crate::api::browser_guard::check_site;
 use crate::authorization::Caller;
-use crate::body::BodyReader;
-use crate::browser_guard::check_site;
 use crate::context::{DaemonContext, Desk};
 use crate::in_force::InForce;
 use crate::protocol::Protocol;

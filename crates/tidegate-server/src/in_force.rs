@@ -15,7 +15,7 @@ use tidegate_net::file_backed::Refresh;
 use crate::authorization::Authorization;
 use crate::config::ServerConfig;
 use crate::metrics::{Metrics, NamespaceTable};
-use crate::refusal_log::RefusalLog;
+use crate::records::refusal_log::RefusalLog;
 
 /// A policy in force.
 pub(crate) struct InForce {

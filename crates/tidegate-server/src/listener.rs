@@ -1,5 +1,11 @@
 //! Sockets to accept from: TCP and Unix.
 
+pub(crate) mod acceptor;
+pub(crate) mod connection_service;
+pub(crate) mod http_protocol;
+pub(crate) mod listener_service;
+pub(crate) mod request_connection;
+
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};

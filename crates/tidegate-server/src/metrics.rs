@@ -3,6 +3,9 @@
 //! Labels are names from the policy, reasons, routes and status codes. Nothing a caller sends
 //! becomes a label; `/v1/keys/top` lists the keys that are refused most.
 
+pub(crate) mod histogram;
+pub(crate) mod process_metrics;
+
 mod collector;
 mod envoy_hits;
 pub(crate) mod limits;
@@ -21,7 +24,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_wire::FaultCode;
 
-use crate::histogram::Histogram;
+use crate::metrics::histogram::Histogram;
 
 pub(crate) use self::collector::MetricSources;
 pub(crate) use self::envoy_hits::EnvoyHits;
@@ -200,7 +203,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ("tidegate_build_info", "The running version"),
 ];
 
-pub use crate::process_metrics::TABLE as PROCESS_TABLE;
+pub use crate::metrics::process_metrics::TABLE as PROCESS_TABLE;
 
 /// The help text of a metric of the table.
 pub(crate) const fn help(name: &str) -> &'static str {

@@ -10,8 +10,8 @@ use futures_util::FutureExt;
 use tidegate_core::planted_fault::planted;
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::log_interval::EveryTenSeconds;
 use crate::metrics::Metrics;
+use crate::records::log_interval::EveryTenSeconds;
 
 /// The result of `handler`. If it panics, the panic is counted, and the fault is for the caller;
 /// what the handler holds is given back while it unwinds.
@@ -69,7 +69,7 @@ impl PlantedPanic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::written_log::WrittenLog;
+    use crate::records::written_log::WrittenLog;
 
     #[tokio::test(start_paused = true)]
     async fn a_background_task_that_panics_is_counted_and_begins_anew() {

@@ -9,7 +9,7 @@ use tidegate_proxy::{ProxyConfig, ProxyError};
 use crate::authorization::{Authorization, AuthorizationError};
 use crate::claims::ClaimSettings;
 use crate::config::{OlderHeaders, ServerConfig, Statuses};
-use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
+use crate::envoy::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::planes::PlaneSettings;
 
 /// Why a policy makes no configuration of a daemon.

@@ -6,7 +6,7 @@ use tidegate_policy::Policy;
 use tidegate_policy::policy::{Embedded, StoreChoice, StoreKind};
 use tidegate_store_redb::{OpenError, RedbStore};
 
-use crate::envoy_files::EnvoyFiles;
+use crate::envoy::envoy_files::EnvoyFiles;
 use crate::no_store::{NoStore, quota_of_files};
 
 /// The store of a daemon with this policy and these files of envoyproxy/ratelimit, with the

@@ -214,7 +214,7 @@ pub(crate) struct SoleImporter {
 pub(crate) const SOLE_IMPORTERS: &[SoleImporter] = &[SoleImporter {
     package: "tidegate-server",
     import: "tidegate_store_redis",
-    file: "src/redis_store.rs",
+    file: "src/fleet/redis_store.rs",
 }];
 
 /// The planes of the engine are asked by its walk and by nothing else.

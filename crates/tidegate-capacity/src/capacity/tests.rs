@@ -11,13 +11,13 @@ use tidegate_core::Reason;
 
 use super::*;
 use crate::access::{Access, AccessKind, ReadConsistency};
+use crate::admission::settlement::Settlement;
+use crate::admission::throttled::Bound;
+use crate::admission::tokens::TokenTerms;
 use crate::builder::CapacityBuilder;
-use crate::partition_id::PartitionId;
-use crate::position::Position;
-use crate::settlement::Settlement;
+use crate::layout::partition_id::PartitionId;
+use crate::layout::position::Position;
 use crate::table_config::TableConfig;
-use crate::throttled::Bound;
-use crate::tokens::TokenTerms;
 
 const SHOP: &str = "shop";
 const START: Timestamp = Timestamp::from_nanos(1_795_210_800_123_456_789);

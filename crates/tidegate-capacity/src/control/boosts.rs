@@ -6,9 +6,9 @@ use tidegate_core::Timestamp;
 
 use super::Control;
 use super::load::{OPERATIONS, TableLoad, Totals};
-use crate::boost::{self, BoostLoad, boosted_rates};
 use crate::capacity::Capacity;
-use crate::partition_id::PartitionId;
+use crate::control::boost::{self, BoostLoad, boosted_rates};
+use crate::layout::partition_id::PartitionId;
 use crate::table_config::TableMode;
 use crate::units::Units;
 

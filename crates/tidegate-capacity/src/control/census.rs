@@ -12,9 +12,9 @@ use super::Control;
 use super::load::{KeyWindows, NewPartition, TableLoad, Totals};
 use super::moves::reaching_node;
 use crate::capacity::Capacity;
-use crate::key_range::KeyRange;
-use crate::partition::PartitionState;
-use crate::sketch::{Sketch, WINDOW, Window};
+use crate::control::sketch::{Sketch, WINDOW, Window};
+use crate::layout::key_range::KeyRange;
+use crate::layout::partition::PartitionState;
 use crate::table_config::ReadMembers;
 use crate::units::Units;
 

@@ -6,12 +6,12 @@ use super::census::SKETCHES_MAX;
 use super::load::{MovedPartition, NewPartition, TableLoad};
 use super::{Control, NEW_MAX};
 use crate::capacity::Capacity;
+use crate::control::load_history::RangeLoad;
+use crate::control::placement::{MoveOrder, MoveProgress, PlacementDriver};
+use crate::control::plan::{Plan, PlanReason, PlannedChange};
+use crate::control::reshape::SplitShares;
 use crate::error::CapacityError;
-use crate::load_history::RangeLoad;
-use crate::partition_id::PartitionId;
-use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
-use crate::plan::{Plan, PlanReason, PlannedChange};
-use crate::reshape::SplitShares;
+use crate::layout::partition_id::PartitionId;
 use crate::units::Units;
 
 impl Control {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::capacity::{Capacity, name_hash};
+use crate::control::sketch::KeySample;
+use crate::control::split::{SplitVerdict, WINDOWS_MAX};
 use crate::layout::LayoutPlan;
+use crate::layout::partition_id::PartitionId;
 use crate::meter::Meter;
-use crate::partition_id::PartitionId;
-use crate::sketch::KeySample;
-use crate::split::{SplitVerdict, WINDOWS_MAX};
 use crate::status::PartitionStatus;
 use crate::table::{Table, TableId};
 use crate::units::Units;

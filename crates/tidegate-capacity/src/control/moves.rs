@@ -6,13 +6,13 @@ use tidegate_core::Timestamp;
 
 use super::Control;
 use crate::capacity::Capacity;
-use crate::key_range::KeyRange;
-use crate::partition::PartitionState;
-use crate::placement::MoveOrder;
-use crate::plan::{Plan, PlanReason, PlannedChange};
-use crate::relocation::{
+use crate::control::placement::MoveOrder;
+use crate::control::plan::{Plan, PlanReason, PlannedChange};
+use crate::control::relocation::{
     COOLDOWN, NodeUse, ReplicaMove, ReplicaUse, move_benefit, placing_moves, unburdening_moves,
 };
+use crate::layout::key_range::KeyRange;
+use crate::layout::partition::PartitionState;
 use crate::units::Units;
 
 /// The nodes and the replicas on them, as a relocation sees them.

@@ -7,11 +7,11 @@ use tidegate_core::Timestamp;
 use super::Control;
 use super::census::EndedWindow;
 use super::load::{OPERATIONS, TableLoad};
-use crate::plan::{Plan, PlanReason, PlannedChange};
-use crate::position::Position;
-use crate::reshape::SplitShares;
-use crate::sketch::WINDOW;
-use crate::split::{Cut, SplitLoad, SplitVerdict, share_before, split_verdict};
+use crate::control::plan::{Plan, PlanReason, PlannedChange};
+use crate::control::reshape::SplitShares;
+use crate::control::sketch::WINDOW;
+use crate::control::split::{Cut, SplitLoad, SplitVerdict, share_before, split_verdict};
+use crate::layout::position::Position;
 use crate::units::Units;
 
 /// The youngest partition that is cut again.

@@ -2,14 +2,14 @@ use core::time::Duration;
 
 use super::*;
 use crate::access::{Access, AccessKind, ReadConsistency};
+use crate::admission::tokens::TokenTerms;
 use crate::capacity::Admission;
-use crate::on_demand::{OnDemand, OnDemandTerms};
-use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
-use crate::plan::{PlanReason, PlannedChange};
-use crate::position::PartitionBy;
-use crate::reshape::SplitShares;
+use crate::control::on_demand::{OnDemand, OnDemandTerms};
+use crate::control::placement::{MoveOrder, MoveProgress, PlacementDriver};
+use crate::control::plan::{PlanReason, PlannedChange};
+use crate::control::reshape::SplitShares;
+use crate::layout::position::PartitionBy;
 use crate::table_config::{Ceilings, TableConfig, TableMode};
-use crate::tokens::TokenTerms;
 
 const SHOP: &str = "shop";
 
@@ -148,7 +148,7 @@ fn key_of_first_quarter(number: u64) -> String {
 fn key_of_quarter(quarter: u64, number: u64) -> String {
     (0..64)
         .map(|try_number| format!("{}-{try_number}", mixed(number) % 500))
-        .find(|key| crate::key_hash::key_hash(key.as_bytes()) >> 62 == quarter)
+        .find(|key| crate::layout::key_hash::key_hash(key.as_bytes()) >> 62 == quarter)
         .unwrap()
 }
 
@@ -261,7 +261,8 @@ fn more_hot_partitions_than_sketches_are_judged_in_turn() {
     let mut run = Run::new(table);
     let slot = |partition: u32| {
         let first = run.capacity.configured_bounds(SHOP, "orders").unwrap()[partition as usize];
-        let is_it = |key: &String| crate::position::slot_of(key.as_bytes()) == first.first_word() as u16;
+        let is_it =
+            |key: &String| crate::layout::position::slot_of(key.as_bytes()) == first.first_word() as u16;
         (0..200_000).map(|number: u32| number.to_string()).find(is_it).unwrap()
     };
     // One key for each partition: there is nothing that could be cut.
@@ -360,7 +361,7 @@ fn a_key_is_isolated_by_two_cuts_or_by_none() {
     let before = capacity.fingerprint();
     let shares = [SplitShares::HALF; 2];
     let isolate = |id, cuts: [u16; 2]| {
-        let cuts = cuts.map(crate::position::Position::of_slot);
+        let cuts = cuts.map(crate::layout::position::Position::of_slot);
         capacity.isolate(SHOP, "orders", PartitionId(id), cuts, shares, at(0))
     };
     for cuts in [[0, 1], [100, 100], [100, 4096], [5000, 5001]] {
@@ -458,7 +459,7 @@ fn a_driver_that_fails_or_lies_changes_nothing() {
     assert!(matches!(ended[..], [EndedMove { outcome: Ok(true), .. }]));
     assert_eq!(run.capacity.partitions(SHOP, "orders", now).unwrap().next().unwrap().node, "b");
     // The partition has changed since.
-    let middle = crate::position::Position::of_hash(status.range.words().1 / 2);
+    let middle = crate::layout::position::Position::of_hash(status.range.words().1 / 2);
     run.capacity.split(SHOP, "orders", status.id, middle, SplitShares::HALF, now).unwrap();
     let error = run.control.carry_out(&run.capacity, &plan, &mut driver, now).unwrap_err();
     assert!(matches!(error, ControlError::Changed(_)), "{error}");
@@ -503,7 +504,7 @@ fn a_busy_node_gives_replicas_away() {
 fn moves_after_a_cut(node_units: u64) -> Vec<(u64, MoveOrder, Units)> {
     let table = TableConfig::new(SHOP, "orders", 1, 1200)
         .mode(TableMode::Global)
-        .cut_at([crate::position::Position::of_hash(1 << 62)])
+        .cut_at([crate::layout::position::Position::of_hash(1 << 62)])
         .ceilings(Ceilings { read: 3000, write: 1000 });
     let nodes = ["a", "b"];
     let builder = Capacity::builder().node("a", node_units).node("b", 3000);

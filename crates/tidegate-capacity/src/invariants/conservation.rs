@@ -7,8 +7,8 @@
 
 use super::books::{DirectionBook, PassedBy};
 use super::level::{DEBT_MAX, FINE, ROUNDING, RefillingLevel, fine, units};
-use crate::partition_id::PartitionId;
-use crate::settlement::Settlement;
+use crate::admission::settlement::Settlement;
+use crate::layout::partition_id::PartitionId;
 use crate::trace::DirectionView;
 use crate::units::Units;
 

@@ -7,8 +7,8 @@
 
 use super::books::DirectionBook;
 use super::level::{fine, units};
-use crate::partition_id::PartitionId;
-use crate::throttled::Bound;
+use crate::admission::throttled::Bound;
+use crate::layout::partition_id::PartitionId;
 
 /// Notes an access that was refused.
 pub(super) fn refuse(

@@ -7,7 +7,7 @@
 //! global admission a partition has no say beyond its allocation, so nothing is judged by I2 there.
 
 use super::level::{DEBT_MAX, DrainingFill, FINE, LevelSpan, RefillingLevel, SpillingLevels, fine, units};
-use crate::partition_id::PartitionId;
+use crate::layout::partition_id::PartitionId;
 use crate::table_config::TableMode;
 
 /// The checker of I2 for one direction of a partition, in thousandths.

@@ -5,8 +5,8 @@
 
 use super::books::{PartitionBook, TableBook};
 use super::level::{FINE, LevelSpan, fine, units};
-use crate::key_range::KeyRange;
-use crate::position::Position;
+use crate::layout::key_range::KeyRange;
+use crate::layout::position::Position;
 use crate::trace::{DirectionView, PartitionView, TableView};
 use crate::units::Units;
 

@@ -3,7 +3,7 @@
 
 use super::books::{Books, index_of};
 use super::level::{FINE, LevelSpan, ROUNDING, coarse, fine, units};
-use crate::throttled::Bound;
+use crate::admission::throttled::Bound;
 use crate::trace::TracedRefusal;
 
 /// Judges a refusal by the partition at `place`.

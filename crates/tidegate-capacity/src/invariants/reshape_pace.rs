@@ -1,8 +1,8 @@
 //! I12: no partition is joined within 10 minutes of its cut, and no range is cut and joined twice
 //! within 20 minutes.
 
-use crate::key_range::KeyRange;
-use crate::partition_id::PartitionId;
+use crate::layout::key_range::KeyRange;
+use crate::layout::partition_id::PartitionId;
 use crate::trace::PartitionView;
 
 const SECOND: u64 = 1_000_000_000;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tidegate_core::Timestamp;
 
 use super::{ACTIVE, Resource, ResourceControl};
-use crate::cursor_positions::PromisedParts;
-use crate::namespace_slots::NamespaceTick;
+use crate::cursor::cursor_positions::PromisedParts;
+use crate::cursor::namespace_slots::NamespaceTick;
 use crate::namespaces::NamespaceKey;
-use crate::place_bounds::PlaceBounds;
+use crate::places::place_bounds::PlaceBounds;
+use crate::places::unsettled_places::{NamespaceClaim, OverduePlace, UnsettledPlaces};
+use crate::queue::waiting_room::WaitingNamespaces;
 use crate::sync::{MutexGuard, Ordering, lock};
-use crate::unsettled_places::{NamespaceClaim, OverduePlace, UnsettledPlaces};
-use crate::waiting_room::WaitingNamespaces;
 
 /// For so long at least a namespace is held back to its part that has overstayed, or whose
 /// unsettled place has expired.

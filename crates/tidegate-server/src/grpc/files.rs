@@ -10,10 +10,10 @@ use tidegate_wire::envoy::{
 use tidegate_wire::operation::WAIT_MS;
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::api::operations::unwaiting_domain;
 use crate::context::Desk;
-use crate::envoy_files::CurrentFiles;
-use crate::file_domains::{is_over, retry_after};
-use crate::operations::unwaiting_domain;
+use crate::envoy::envoy_files::CurrentFiles;
+use crate::envoy::file_domains::{is_over, retry_after};
 
 /// The header that says when to come back, which the peer does not send.
 const RETRY_AFTER: &str = "Retry-After";

@@ -5,9 +5,9 @@ use tidegate_net::reply::{self, Reply};
 use tidegate_wire::Fault;
 use tidegate_wire::envoy::{Code, json};
 
+use crate::api::route::{RefusalForm, Route};
 use crate::authorization::Caller;
 use crate::context::Desk;
-use crate::route::{RefusalForm, Route};
 
 /// The route of the same service over HTTP.
 pub(crate) const ROUTES: &[Route] = &[Route::post(

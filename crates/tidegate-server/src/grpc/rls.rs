@@ -32,15 +32,15 @@ use tidegate_wire::envoy::{
 use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::access_explanation::access_units;
+use crate::admin::access_explanation::access_units;
 use crate::authorization::Caller;
-use crate::carried_keys::Hashes;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decisions;
 use crate::engine_fault::engine_fault;
+use crate::envoy::carried_keys::Hashes;
 use crate::metrics::OVERRIDE;
 use crate::protocol::Protocol;
+use crate::records::decisions;
 
 /// How much earlier than the caller gives up an answer that was held is sent, for its way back.
 const WAY_BACK: Duration = Duration::from_millis(5);

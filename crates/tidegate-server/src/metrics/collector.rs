@@ -17,12 +17,12 @@ use tidegate_store::{Circuit, FleetStats};
 use tidegate_store_redb::RedbStore;
 
 use super::{DaemonCounters, Metrics, encode_durations, help, planes};
-use crate::decisions::Decisions;
+use crate::fleet::members::Members;
+use crate::fleet::shared_store::SharedStore;
 use crate::in_force::InForce;
-use crate::members::Members;
-use crate::process_metrics;
-use crate::reload_status::Changes;
-use crate::shared_store::SharedStore;
+use crate::metrics::process_metrics;
+use crate::records::decisions::Decisions;
+use crate::reload::reload_status::Changes;
 use tidegate_clock::Clock;
 
 /// The sources that are read when the page is rendered.

@@ -19,15 +19,15 @@ use tidegate_wire::text::{Text, shortened};
 use tidegate_wire::{Fault, FaultCode};
 
 use super::throttle::number;
-use crate::access_explanation::access_units;
+use crate::admin::access_explanation::access_units;
+use crate::api::operations::allowances;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
 use crate::decide::{Charged, permit_delivery};
-use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
-use crate::operations::allowances;
 use crate::protocol::Protocol;
+use crate::records::decisions::Asked;
 
 /// How many bytes of a name an error shows.
 const SHOWN_BYTES: usize = 64;

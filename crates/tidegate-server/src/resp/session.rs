@@ -20,9 +20,9 @@ use super::server::RespServer;
 use super::throttle::{LastBucket, RUN_MAX, ThrottleRequest, ThrottleRun, any_bucket};
 use super::transaction::{TRANSACTION_BYTES_MAX, Transaction, TransactionFull};
 use super::unanswered::UnansweredCommands;
-use crate::audit::Operation;
 use crate::context::{DaemonContext, Desk};
 use crate::protocol::{Protocol as Spoken, RESP_NAMESPACE as NAMESPACE};
+use crate::records::audit::Operation;
 
 /// The bytes of replies after which a turn ends, so that other connections get theirs. The commands
 /// behind them are read in the next turn.

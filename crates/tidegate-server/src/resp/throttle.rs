@@ -22,10 +22,10 @@ use tidegate_wire::retry_after::{millis_up, seconds_up};
 use super::command::Command;
 use super::command_error::write_fault;
 use crate::context::Desk;
-use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
 use crate::metrics::LimitSeries;
 use crate::protocol::{Protocol, RESP_NAMESPACE as NAMESPACE};
+use crate::records::decisions::Asked;
 
 /// The name of such a limit in logs and metrics.
 pub(super) const LIMIT: &str = "CL.THROTTLE";

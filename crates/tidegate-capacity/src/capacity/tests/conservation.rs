@@ -5,11 +5,11 @@ use tidegate_core::AccessOperation;
 use tidegate_test_support::SplitMix64;
 
 use super::*;
+use crate::admission::throttled::Bound;
+use crate::control::reshape::SplitShares;
+use crate::layout::partition_id::PartitionId;
 use crate::levels::Share;
-use crate::partition_id::PartitionId;
-use crate::reshape::SplitShares;
 use crate::table_config::{Ceilings, TableMode, WriteCheck};
-use crate::throttled::Bound;
 use crate::throughput::ChargePath;
 
 const NODES: [&str; 4] = ["a", "b", "c", "d"];

@@ -3,11 +3,11 @@
 use super::*;
 use crate::access::IndexWrite;
 use crate::account::AccountConfig;
+use crate::admission::throttled::Bound;
+use crate::control::reshape::SplitShares;
+use crate::layout::position::PartitionBy;
 use crate::node::NodeConfig;
-use crate::position::PartitionBy;
-use crate::reshape::SplitShares;
 use crate::table_config::{Ceilings, ReadMembers, TableMode, WriteCheck, WriteQuorum};
-use crate::throttled::Bound;
 
 /// A whole second, so that nothing is lost to rounding.
 const NOW: Timestamp = Timestamp::from_secs(1_795_210_800);

@@ -4,10 +4,10 @@ use tidegate_core::AccessOperation;
 use tidegate_test_support::SplitMix64;
 
 use super::*;
+use crate::admission::throttled::Bound;
+use crate::control::reshape::SplitShares;
 use crate::levels::Share;
-use crate::reshape::SplitShares;
 use crate::table_config::{Ceilings, TableMode};
-use crate::throttled::Bound;
 
 const NODES: [&str; 4] = ["a", "b", "c", "d"];
 const SECONDS: u64 = 40;

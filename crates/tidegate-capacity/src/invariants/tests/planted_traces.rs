@@ -4,10 +4,10 @@
 use core::time::Duration;
 
 use super::*;
-use crate::key_range::KeyRange;
-use crate::position::PartitionBy;
-use crate::settlement::Settlement;
-use crate::throttled::Bound;
+use crate::admission::settlement::Settlement;
+use crate::admission::throttled::Bound;
+use crate::layout::key_range::KeyRange;
+use crate::layout::position::PartitionBy;
 use crate::trace::{DirectionView, MemberPositions, NodeView, TokensView, TracedAccess};
 
 const BEGIN: u64 = 1_000_000;

@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::random_store::SeededDraws;
 use crate::access::Access;
 use crate::capacity::{Admission, Capacity};
-use crate::partition_id::PartitionId;
+use crate::layout::partition_id::PartitionId;
 use crate::table_config::{TableConfig, TableMode};
 use crate::trace::TableView;
 use crate::units::Units;

@@ -1,9 +1,9 @@
 //! A resource whose bound follows the latency of its work.
 
 use super::*;
-use crate::adaptive_limit::{AdaptiveLimitConfig, LimitAlgorithm};
-use crate::concurrency::Concurrency;
-use crate::latency::LatencySample;
+use crate::places::adaptive_limit::{AdaptiveLimitConfig, LimitAlgorithm};
+use crate::places::concurrency::Concurrency;
+use crate::places::latency::LatencySample;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -52,7 +52,7 @@ fn hints_that_are_not_scattered_are_found() {
 
 #[test]
 fn work_of_unknown_end_that_is_not_paced_is_found() {
-    let found = crate::pacer::tests::the_pace_is_the_places_divided_by_the_time_of_service_after_a_burst_of_all_places;
+    let found = crate::places::pacer::tests::the_pace_is_the_places_divided_by_the_time_of_service_after_a_burst_of_all_places;
     assert!(PlantedFault::is_found_by(Fault::PaceUnbounded, found));
 }
 

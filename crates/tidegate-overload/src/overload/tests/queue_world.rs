@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tidegate_test_support::SplitMix64;
 
 use super::*;
-use crate::queue_observation::QueueObservation;
+use crate::queue::queue_observation::QueueObservation;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;

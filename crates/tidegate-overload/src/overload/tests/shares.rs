@@ -1,7 +1,7 @@
 //! Numbers of a fleet that its members divide.
 
 use super::*;
-use crate::fleet_share::FleetShare;
+use crate::places::fleet_share::FleetShare;
 
 fn plane(share: FleetShare) -> OverloadBuilder {
     let config = ResourceConfig::new(10).waiting_max(RoomUse::new(7, 1000)).share(share);

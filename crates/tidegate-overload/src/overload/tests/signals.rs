@@ -1,9 +1,9 @@
 //! Signals, levels and the reserve, through the plane.
 
 use super::*;
-use crate::load_level::LoadLevel;
-use crate::queue_observation::QueueObservation;
-use crate::signal::{PushedValue, SignalConfig, SignalError, SignalSource};
+use crate::levels::load_level::LoadLevel;
+use crate::levels::signal::{PushedValue, SignalConfig, SignalError, SignalSource};
+use crate::queue::queue_observation::QueueObservation;
 
 fn with_cpu() -> Overload {
     let cpu = SignalConfig { target: 0.85, ..SignalConfig::new("cpu", SignalSource::Pushed) };
@@ -126,7 +126,7 @@ fn signals_and_reserves_that_cannot_be_are_named() {
 
 #[test]
 pub(super) fn slow_answers_set_the_level_and_failures_are_no_answers() {
-    use crate::latency::LatencySample;
+    use crate::places::latency::LatencySample;
     let source = SignalSource::SlowAnswers { slower_than: Duration::from_millis(200) };
     let slow = SignalConfig { target: 0.1, ..SignalConfig::new("slow", source) };
     let overload =

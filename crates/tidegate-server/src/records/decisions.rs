@@ -1,0 +1,112 @@
+//! The decision log of a daemon, and the parts of a request that its lines need.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use tidegate_core::{Attributes, Class, Cost, Refusal, Retry, Timestamp};
+use tidegate_engine::{LimitReport, Request};
+
+use crate::metrics::tightest;
+use crate::protocol::Protocol;
+use crate::records::decision_log::{DecisionLog, DecisionRecord};
+
+/// The decision log, and which decisions go there.
+#[derive(Debug)]
+pub(crate) struct Decisions {
+    pub(crate) log: DecisionLog,
+    /// Whether admitted requests get a line as well.
+    pub(crate) admissions: bool,
+}
+
+/// The parts of a request that are needed after its decision.
+pub(crate) struct Asked<'a> {
+    pub(crate) namespace: Cow<'a, str>,
+    attributes: AskedAttributes<'a>,
+    cost: Cost,
+    class: Class,
+    pub(crate) protocol: Protocol,
+}
+
+enum AskedAttributes<'a> {
+    Borrowed(Attributes<'a>),
+    Owned(Vec<(String, String)>),
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn borrowed(request: &Request<'a>, protocol: Protocol) -> Self {
+        Self {
+            namespace: Cow::Borrowed(request.namespace),
+            attributes: AskedAttributes::Borrowed(request.attributes),
+            cost: request.cost,
+            class: request.class,
+            protocol,
+        }
+    }
+
+    /// For a request that waits. Its attributes are copied only if the log or the refused keys need
+    /// them.
+    pub(crate) fn owned(request: &Request<'_>, protocol: Protocol, with_attributes: bool) -> Asked<'static> {
+        let pairs = request.attributes.iter().filter(|_| with_attributes);
+        Asked {
+            namespace: Cow::Owned(request.namespace.to_owned()),
+            attributes: AskedAttributes::Owned(
+                pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            ),
+            cost: request.cost,
+            class: request.class,
+            protocol,
+        }
+    }
+
+    /// A line with what every decision has.
+    fn line<'l>(
+        &'l self,
+        pairs: &'l [(&'l str, &'l str)],
+        now: Timestamp,
+        took: Duration,
+    ) -> DecisionRecord<'l> {
+        let mut line = DecisionRecord::new(now, &self.namespace, self.cost.units());
+        line.attributes = Attributes::new(pairs);
+        line.class = Some(self.class);
+        line.took = Some(took);
+        line.protocol = Some(self.protocol);
+        line
+    }
+
+    fn pairs(&self) -> Vec<(&str, &str)> {
+        match &self.attributes {
+            AskedAttributes::Borrowed(attributes) => attributes.iter().collect(),
+            AskedAttributes::Owned(pairs) => {
+                pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+            }
+        }
+    }
+}
+
+impl Decisions {
+    pub(crate) fn admitted(&self, asked: &Asked<'_>, limits: &[LimitReport], now: Timestamp, took: Duration) {
+        if !self.admissions {
+            return;
+        }
+        let pairs = asked.pairs();
+        let mut line = asked.line(&pairs, now, took);
+        let tightest = tightest(limits);
+        line.limit = tightest.map(|limit| limit.name.as_str());
+        line.remaining = tightest.map(|limit| limit.remaining);
+        self.log.write(&line);
+    }
+
+    pub(crate) fn refused(&self, asked: &Asked<'_>, refusal: &Refusal, now: Timestamp, took: Duration) {
+        let pairs = asked.pairs();
+        let mut line = asked.line(&pairs, now, took);
+        line.reason = Some(refusal.reason());
+        line.limit = Some(refusal.name());
+        line.scope = &refusal.scope;
+        line.remaining = Some(refusal.remaining());
+        line.retry_after = match refusal.retry() {
+            Retry::At(at) => Some(at.saturating_since(now)),
+            _ => refusal.retry_hint,
+        };
+        self.log.write(&line);
+    }
+}
