@@ -28,6 +28,7 @@ const LONGEST: &[&str] = &[
     "tidegate-capacity, test it",
     "tidegate-store-redis, test it",
     "tidegate-core, test it",
+    "tidegate-lab, test it",
     "tidegate-store-redb, test it",
     "tidegate-overload, unit tests",
     "examples in the documentation",

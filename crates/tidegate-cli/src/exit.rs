@@ -69,7 +69,7 @@ Exit codes:
   2  the command line is wrong, or has a value that cannot be simulated
   3  the output or the pictures cannot be written";
 
-/// The text of `--help` about exit codes of comparisons.
+/// The text of `--help` about exit codes of simulations of tables.
 pub(crate) const COMPARING: &str = "\
 Exit codes:
   0  no line of the gate fails

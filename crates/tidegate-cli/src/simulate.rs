@@ -4,10 +4,8 @@ mod capacity;
 mod overload;
 mod progress;
 mod scenario;
-mod scenario_document;
+mod scenario_file;
 mod seeds;
-mod service_file;
-mod table_file;
 mod worlds;
 
 use std::fs;

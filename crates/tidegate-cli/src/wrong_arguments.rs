@@ -1,9 +1,10 @@
-//! An invalid command line, in words: clap shows the errors of Rust's own parsers of numbers.
+//! An invalid command line, in words: clap shows the errors of Rust's own parsers of numbers, and
+//! does not know where an option has gone.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The errors of Rust's parsers of numbers, each with the words for a user.
 const WORDS: [(&str, &str); 5] = [
@@ -14,8 +15,19 @@ const WORDS: [(&str, &str); 5] = [
     ("number too small to fit in target type", "the number is too small"),
 ];
 
+/// Options that commands of `tidegate simulate` had until the laboratory compared designs, by the
+/// command.
+const OF_LABORATORY: [(&str, &[&str]); 2] = [
+    ("capacity", &["--workload", "--experiment", "--design", "--scale"]),
+    ("overload", &["--experiment", "--design"]),
+];
+
 /// Says what is wrong; the exit status of the process. Help and version are no errors.
 pub(crate) fn report(error: &clap::Error) -> ExitCode {
+    if let Some(text) = laboratory(error) {
+        let _ = io::stderr().write_all(text.as_bytes());
+        return exit_code(error);
+    }
     if error.kind() != ErrorKind::ValueValidation {
         let _ = error.print();
         return exit_code(error);
@@ -29,6 +41,30 @@ pub(crate) fn report(error: &clap::Error) -> ExitCode {
 
 fn exit_code(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// The message for a command line that asks for a comparison of designs.
+fn laboratory(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
+    let usage = usage.to_string();
+    let is_used = |command: &str| usage.contains(&format!("simulate {command} "));
+    let (command, options) = OF_LABORATORY.iter().find(|(command, _)| is_used(command))?;
+    let place =
+        format!("in a checkout of Tidegate run `cargo run --release -p tidegate-lab -- {command} --help`");
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(option)))
+            if options.contains(&option.as_str()) =>
+        {
+            Some(format!(
+                "error: '{option}' is an option of the laboratory, which compares designs; {place}\n\n{usage}\n"
+            ))
+        }
+        (ErrorKind::MissingRequiredArgument, _) => {
+            let rendered = error.render();
+            Some(format!("{rendered}\nThe laboratory compares designs without a file; {place}\n"))
+        }
+        _ => None,
+    }
 }
 
 fn in_words(text: String) -> String {
@@ -56,7 +92,7 @@ mod tests {
             (&["check", "api", "--cost", ""], "write a whole number"),
             (&["check", "api", "--cost", "99999999999999999999"], "the number is too large"),
             (&["simulate", "fleet", "--seconds", "abc"], "write a whole number"),
-            (&["simulate", "capacity", "--seeds", "many"], "write a whole number"),
+            (&["simulate", "capacity", "--tables", "-", "--seeds", "many"], "write a whole number"),
         ] {
             let told = told(arguments);
             assert!(told.ends_with(fix), "{arguments:?}: {told}");

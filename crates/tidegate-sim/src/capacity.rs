@@ -15,22 +15,21 @@
 
 pub mod demand;
 pub mod design;
-pub mod experiment;
+pub mod experiment_note;
 pub mod fluid;
 pub mod gate;
 pub mod invariant;
-pub mod reference;
 pub mod report;
 pub mod request;
 pub mod run;
 pub mod scenario;
 pub mod script;
 pub mod summary;
+pub mod table_file;
 pub mod tally;
-pub mod workload;
+pub mod workload_note;
 pub mod world;
 
-mod acceptance;
 mod arrivals;
 mod cut_watch;
 mod design_world;
@@ -51,10 +50,9 @@ mod world_names;
 pub use crate::kit::{GateLine, GateOutcome};
 pub use demand::{Demand, Pattern, Phase};
 pub use design::Design;
-pub use experiment::Experiment;
+pub use experiment_note::ExperimentNote;
 pub use fluid::FluidShares;
 pub use invariant::{Breach, Invariant, JUDGED};
-pub use reference::reference_percent;
 pub use report::CapacityReport;
 pub use request::{RequestKind, RequestStream};
 pub use run::{
@@ -67,8 +65,9 @@ pub use scenario::{
 };
 pub use script::{ScriptedStep, StepKind};
 pub use summary::{DesignSummary, TableSummary};
+pub use table_file::TableFile;
 pub use tally::{HeatCounts, SecondCount};
-pub use workload::Workload;
+pub use workload_note::WorkloadNote;
 pub use world::CapacityWorld;
 
 /// Simulates a scenario from beginning to end.

@@ -15,7 +15,9 @@
 //! [`kit`] has what every world is made of: the queue of events, randomness, clocks, the network,
 //! calls, disturbances. It knows nothing of limits. [`fleet`] is a world made of it: a fleet that
 //! shares limits. `docs/internals/simulation.md` lists what the checkers look for, what goes wrong,
-//! and what is measured. [`capacity`] is another: the designs of the capacity plane side by side.
+//! and what is measured. [`capacity`] is another: tables, partitions and
+//! nodes under load. [`overload`] is a third: services under more load than they can bear. The
+//! laboratory compares designs and rivals in the last two.
 
 #![forbid(unsafe_code)]
 
@@ -23,3 +25,5 @@ pub mod capacity;
 pub mod fleet;
 pub mod kit;
 pub mod overload;
+
+mod scenario_document;

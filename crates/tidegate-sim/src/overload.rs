@@ -2,7 +2,7 @@
 //!
 //! **Real parts.** Under the design `tidegate` a [`tidegate_engine::Engine`] decides: the same
 //! lines that run in the daemon, driven as its driver does. Simulated are services, clients and
-//! time. The other designs are baselines, which exist here only.
+//! time. A laboratory gives other designs as an [`OverloadDesign`] with an [`AdmissionControl`].
 //!
 //! **Comparable.** Every design gets the same operations at the same instants, and the same call
 //! takes the same work. Only retries depend on what a design answered.
@@ -15,34 +15,38 @@
 
 pub mod client;
 pub mod control;
+pub mod controlled_services;
 pub mod design;
-pub mod experiment;
+pub mod experiment_note;
 pub mod ledger;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod scenario_error;
 pub mod service;
+pub mod service_file;
 pub mod summary;
 pub mod tally;
 pub mod world;
 
-mod acceptance;
 mod arrivals;
 mod design_world;
 mod plane_settings;
-mod rivals;
 mod tidegate_control;
 mod workers;
 
 pub use client::{ClientSpec, LoadPhase, RetryRule};
-pub use control::RefusalCause;
+pub use control::{AdmissionControl, ArrivedRequest, ControlView, JobEnd, JobId, RefusalCause, Verdict};
+pub use controlled_services::ControlledServices;
 pub use design::OverloadDesign;
-pub use experiment::OverloadExperiment;
+pub use experiment_note::{OpenedVariants, OverloadExperimentNote};
 pub use ledger::{OverloadRule, OverloadViolation, ServiceLedger};
 pub use report::OverloadReport;
 pub use run::{OverloadResult, OverloadRun, ServiceResult};
-pub use scenario::{OverloadFault, OverloadScenario, OverloadScenarioError, TimedFault};
+pub use scenario::{OverloadFault, OverloadScenario, TimedFault};
+pub use scenario_error::OverloadScenarioError;
 pub use service::{ServicePhase, ServiceSpec, ServiceTime};
+pub use service_file::{ServiceFile, UnknownServiceError};
 pub use summary::{VariantClient, VariantDesign, VariantSummary};
 pub use tally::{ClientResult, ClientStep, ServiceStep, TenantResult};
 pub use world::{OverloadWorld, simulate};

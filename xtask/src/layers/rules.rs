@@ -54,6 +54,7 @@ pub(crate) const CRATES: &[Rule] = &[
             "tidegate-overload",
             "tidegate-store",
             "tidegate-engine",
+            "tidegate-policy",
         ],
     },
     Rule { name: "tidegate-store-*", kind: Edge, may_use: &["tidegate-core", "tidegate-store"] },
@@ -128,6 +129,11 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "tidegate-abuse", kind: Apart, may_use: &["tidegate-test-support"] },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
+    Rule {
+        name: "tidegate-lab",
+        kind: Apart,
+        may_use: &["tidegate-core", "tidegate-capacity", "tidegate-sim"],
+    },
     Rule { name: "tidegate-load", kind: Apart, may_use: &["tidegate-abuse", "tidegate-test-support"] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];

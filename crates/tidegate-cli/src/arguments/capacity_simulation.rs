@@ -2,146 +2,26 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 #[derive(Args, Debug)]
 pub(crate) struct CapacitySimulation {
-    /// The workloads, separated by commas [default: all, or none with --experiment]
-    #[arg(long, value_enum, value_name = "W", value_delimiter = ',', ignore_case = true)]
-    pub(crate) workload: Vec<WorkloadName>,
-    /// The experiments, separated by commas, with rates and a length of their own [default: all but
-    /// E-LARGE, or none with --workload]
-    #[arg(long, value_enum, value_name = "E", value_delimiter = ',', ignore_case = true)]
-    pub(crate) experiment: Vec<ExperimentName>,
-    /// The designs of workloads and tables, separated by commas [default: all]
-    #[arg(long, value_enum, value_name = "D", value_delimiter = ',', ignore_case = true)]
-    pub(crate) design: Vec<DesignName>,
+    /// The nodes, the tables, and what is asked of them; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tables: PathBuf,
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Simulate so many seeds, from --seed on: median and worst are shown
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,
-    /// For how many simulated seconds, of workloads and tables [default: 300, or those of --tables]
+    /// For how many simulated seconds [default: those of --tables, or 300]
     #[arg(long, value_name = "T")]
     pub(crate) seconds: Option<u32>,
-    /// The rates of workloads as a part of those of the reference, 1 or 1/N
-    #[arg(long, value_name = "1/N", default_value = "1/10", value_parser = divisor)]
-    pub(crate) scale: u32,
-    /// Simulate the tables of this file instead of the workloads; - reads standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "experiment", "scale"])]
-    pub(crate) tables: Option<PathBuf>,
     /// Write the report with pictures to this file, as one HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Print one JSON object: {"divisor", "decisions", "tables", "gate", "runs"}
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// The number that rates are divided by.
-fn divisor(text: &str) -> Result<u32, String> {
-    let number = if text == "1" { Some("1") } else { text.strip_prefix("1/") };
-    let number = number.and_then(|number| number.parse().ok());
-    number
-        .filter(|number| (1..=100).contains(number))
-        .ok_or_else(|| "use 1, or 1/N with N from 1 to 100".to_owned())
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "UPPER")]
-pub(crate) enum WorkloadName {
-    /// Uniform
-    W1,
-    /// Zipf 0.99, hashed keys
-    W2,
-    /// Zipf 1.2, hashed keys, two hot ones in one partition
-    W3,
-    /// Zipf 0.99, hot keys contiguous
-    W4,
-    /// A hot partition that moves
-    W5,
-    /// A step from 30 % to 90 %
-    W6,
-    /// A spike to 145 %
-    W7,
-    /// A spike of skew
-    W8,
-    /// One key with half of the requests
-    W9,
-    /// Inserts in key order
-    W10,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExperimentName {
-    /// Victims within their shares beside an attacker
-    #[value(name = "E-ISO-1")]
-    Isolation,
-    /// Writes to groups with one full follower
-    #[value(name = "E-WRITE")]
-    Write,
-    /// Reads from all members of a group
-    #[value(name = "E-READ")]
-    Read,
-    /// Writes of 400 units
-    #[value(name = "E-BIG")]
-    Big,
-    /// Inserts in key order, and the same arrivals with the keys permuted
-    #[value(name = "E-SEQ")]
-    Sequence,
-    /// Nodes that are nearly full
-    #[value(name = "E-BUSY")]
-    Busy,
-    /// Load that rises and falls around the ceiling
-    #[value(name = "E-FLAP")]
-    Flap,
-    /// Twenty times the load for ten minutes, and back
-    #[value(name = "E-ETL")]
-    Etl,
-    /// A thousand times the load, twice
-    #[value(name = "E-OD")]
-    OnDemand,
-    /// Another mode every minute
-    #[value(name = "E-MODE")]
-    Mode,
-    /// Ten thousand partitions on a thousand nodes
-    #[value(name = "E-LARGE")]
-    Large,
-}
-
-impl ExperimentName {
-    /// The name of the experiment in reports.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Isolation => "E-ISO-1",
-            Self::Write => "E-WRITE",
-            Self::Read => "E-READ",
-            Self::Big => "E-BIG",
-            Self::Sequence => "E-SEQ",
-            Self::Busy => "E-BUSY",
-            Self::Flap => "E-FLAP",
-            Self::Etl => "E-ETL",
-            Self::OnDemand => "E-OD",
-            Self::Mode => "E-MODE",
-            Self::Large => "E-LARGE",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "UPPER")]
-pub(crate) enum DesignName {
-    /// Static shares
-    S,
-    /// And burst credit
-    B,
-    /// And boosts
-    A,
-    /// Global admission
-    G,
-    /// And balancing
-    Gb,
-    /// And split and merge
-    Gp,
 }

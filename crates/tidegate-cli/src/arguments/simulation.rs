@@ -29,25 +29,22 @@ pub(crate) enum Simulated {
     /// load, and any fault.
     #[command(after_help = exit::SIMULATING)]
     Fleet(Box<Fleet>),
-    /// Compare the designs of the capacity plane on ten workloads, in experiments, or on tables of
-    /// your own
+    /// Run tables of your own: which requests are throttled, when and why
     ///
-    /// A table of 16 000 units a second in 16 partitions on 4 nodes is asked the same requests
-    /// under each design: S static shares, B burst credit, A adaptive boosts, G global admission,
-    /// GB balancing, GP split and merge. The code of the product decides; clients and time are
-    /// simulated. Checkers judge each decision by what clients see. The gate says of each bound
-    /// whether it was kept; beside the measured shares stand those of a fluid model, and the
-    /// reference values. The same seed gives the same report, byte for byte.
+    /// The file has nodes, tables, and what is asked of each table. Tables have global admission,
+    /// and partitions are moved, split and merged, as in the daemon. The code of the daemon
+    /// decides; clients and time are simulated. Checkers judge each decision by what clients see.
+    /// The gate says of each bound whether it was kept; beside the measured shares stand those of a
+    /// fluid model. The same seed gives the same report, byte for byte.
     #[command(after_help = exit::COMPARING)]
     Capacity(Box<CapacitySimulation>),
-    /// Compare the overload plane with known designs under more load than a service can bear, in
-    /// experiments or in a scenario of your own
+    /// Run services of your own under more load than they can bear: which requests are refused,
+    /// when and why
     ///
-    /// Services are workers with service times, and rejections take their time as well; clients are
-    /// an open loop with deadlines, classes, tenants and retries. Every design is asked the same
-    /// operations; `tidegate` is the engine of the product, the others are baselines that exist in
-    /// the simulator only. The gate says of each bound whether the engine kept it. The same seed
-    /// gives the same report, byte for byte.
+    /// The file has services, clients, and what goes wrong. Services are workers with service
+    /// times, and rejections take their time as well; clients are an open loop with deadlines,
+    /// classes, tenants and retries. The engine of the daemon decides; clients, services and time
+    /// are simulated. The same seed gives the same report, byte for byte.
     #[command(after_help = exit::OVERLOADING)]
     Overload(Box<OverloadSimulation>),
 }

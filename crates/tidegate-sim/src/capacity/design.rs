@@ -27,6 +27,9 @@ impl Design {
     pub const ALL: [Self; 6] =
         [Self::Static, Self::Burst, Self::Adaptive, Self::Global, Self::Balanced, Self::Split];
 
+    /// The design of a table with global admission under the control loops, as the daemon has it.
+    pub const SHIPPED: Self = Self::Split;
+
     /// One or two letters, as in tables.
     pub const fn letters(self) -> &'static str {
         match self {

@@ -1,52 +1,47 @@
-//! The gate: the lines by which workloads, experiments and checkers are judged.
+//! The gate: the lines by which every comparison of tables is judged, and the checkers of all runs.
 
 use crate::capacity::design::Design;
-use crate::capacity::experiment::Experiment;
 use crate::capacity::invariant::{Invariant, JUDGED};
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::{DesignSummary, TableSummary};
-use crate::capacity::workload::Workload;
 use crate::kit::gate_line::{GateLine, GateOutcome};
 
-/// Measured shares lie this near to the fluid model: a hundredth of all requests.
-const MODEL_TOLERANCE: f64 = 0.01;
+/// The shortest run in seconds whose lines can fail: that of a run for which no length is given. In
+/// a shorter one most of what is bounded has not come to an end: a recovery, or the last minute.
+pub const JUDGED_SECONDS: u32 = 300;
 
-/// The lines of the gate for these summaries and the runs they are of.
+/// The lines of the gate for tables of one's own.
 pub(crate) fn judge(summaries: &[TableSummary], runs: &[CapacityRun]) -> Vec<GateLine> {
-    let mut lines = Vec::new();
-    for summary in summaries {
-        let from = lines.len();
-        if let Some(workload) = summary.workload {
-            lines.extend(skew(workload, summary));
-            lines.extend(recovery(workload, summary));
-            lines.extend(splits(workload, summary));
-            // The nodes of one's own tables may bound them, which the model does not know.
-            lines.extend(model(summary));
-        }
-        lines.push(useless(summary));
-        lines.extend(order(summary));
-        if summary.seconds < JUDGED_SECONDS {
-            lines[from..].iter_mut().for_each(GateLine::leave_open_unless_passed);
-        }
-    }
-    for experiment in Experiment::ALL {
-        let of_it: Vec<&CapacityRun> =
-            runs.iter().filter(|run| run.scenario.experiment == Some(experiment)).collect();
-        if !of_it.is_empty() {
-            lines.extend(experiment.judge(&of_it));
-        }
-    }
-    lines.extend(tenants(runs));
-    lines.extend(evidence(runs));
+    let mut lines: Vec<GateLine> = summaries.iter().flat_map(|summary| judge_table(summary, [])).collect();
+    lines.extend(judge_runs(runs));
     lines
 }
 
-fn percent(share: f64) -> String {
+/// The lines of one table: `own`, which are about this table alone, and those that every table has.
+/// A run that is too short fails none of them.
+pub fn judge_table(summary: &TableSummary, own: impl IntoIterator<Item = GateLine>) -> Vec<GateLine> {
+    let mut lines: Vec<GateLine> = own.into_iter().collect();
+    lines.push(useless(summary));
+    lines.extend(order(summary));
+    if summary.seconds < JUDGED_SECONDS {
+        lines.iter_mut().for_each(GateLine::leave_open_unless_passed);
+    }
+    lines
+}
+
+/// The lines that hold of every run: tenants within their throughput are not refused, and no
+/// checker has found anything.
+pub fn judge_runs(runs: &[CapacityRun]) -> Vec<GateLine> {
+    tenants(runs).into_iter().chain(evidence(runs)).collect()
+}
+
+/// A share in hundredths.
+pub fn percent(share: f64) -> String {
     format!("{:.3} %", share * 100.0)
 }
 
 /// A line about a design, or that it was not simulated.
-fn about(
+pub fn judge_design(
     summary: &TableSummary,
     design: Design,
     experiment: &'static str,
@@ -71,47 +66,6 @@ fn about(
     }
 }
 
-/// The shortest run in seconds whose lines can fail: that of a run for which no length is given. In
-/// a shorter one most of what is bounded has not come to an end: a recovery, or the last minute.
-const JUDGED_SECONDS: u32 = 300;
-
-/// The length in seconds of the runs that the bounds of shares are for.
-const BOUND_SECONDS: f64 = 900.0;
-
-/// E-SKEW: what is throttled at most with splits.
-///
-/// The requests that are throttled before the first cut are the same in a shorter run, so that the
-/// bound of their share grows as the run gets shorter.
-fn skew(workload: Workload, summary: &TableSummary) -> Vec<GateLine> {
-    let most = match workload {
-        Workload::Uniform | Workload::Zipf | Workload::Step => 0.001,
-        Workload::SteepZipf | Workload::SkewSpike => 0.005,
-        Workload::ContiguousZipf => 0.03,
-        _ => return Vec::new(),
-    };
-    let most = most * f64::max(1.0, BOUND_SECONDS / f64::from(summary.seconds));
-    let bound = |most: f64| format!("at most {:.2} %", most * 100.0);
-    let mut lines = vec![about(
-        summary,
-        Design::Split,
-        "E-SKEW",
-        "throttled while demand is within the table's throughput",
-        bound(most),
-        |result| (percent(result.worst), result.worst <= most),
-    )];
-    if workload == Workload::ContiguousZipf {
-        lines.push(about(
-            summary,
-            Design::Split,
-            "E-SKEW",
-            "throttled in the last minute",
-            bound(0.001),
-            |result| (percent(result.worst_at_end), result.worst_at_end <= 0.001),
-        ));
-    }
-    lines
-}
-
 /// E-SKEW: each design throttles no more than the one before it.
 fn order(summary: &TableSummary) -> Option<GateLine> {
     if summary.designs.len() < 2 {
@@ -128,90 +82,13 @@ fn order(summary: &TableSummary) -> Option<GateLine> {
     Some(GateLine::of("E-SKEW", what, medians.join(", "), bound, is_in_order))
 }
 
-/// E-REC: how soon little is throttled.
-fn recovery(workload: Workload, summary: &TableSummary) -> Option<GateLine> {
-    let (design, most) = match workload {
-        Workload::Step | Workload::Spike => (Design::Global, 15),
-        Workload::ContiguousZipf => (Design::Split, 90),
-        _ => return None,
-    };
-    let what = "time until ten seconds with less than 1 % throttled have passed";
-    Some(about(summary, design, "E-REC", what, format!("at most {most} s"), |result| {
-        let recovery = result.worst_recovery_seconds;
-        let figure = recovery.map_or("never".to_owned(), |seconds| format!("{seconds} s"));
-        (figure, recovery.is_some_and(|seconds| seconds <= most))
-    }))
-}
-
-/// E-KEY, E-SEQ, E-MOVE: what must not be cut is not cut.
-fn splits(workload: Workload, summary: &TableSummary) -> Vec<GateLine> {
-    let of = |experiment, most: u32| {
-        about(summary, Design::Split, experiment, "splits", format!("at most {most}"), |result| {
-            (result.most_changes.splits.to_string(), result.most_changes.splits <= most)
-        })
-    };
-    match workload {
-        Workload::OneKey => {
-            let bound = "at most 0.5 points".to_owned();
-            let what = "throttled beyond the floor";
-            let excess = about(summary, Design::Split, "E-KEY", what, bound, |result| {
-                (format!("{:.3} points", result.worst_excess * 100.0), result.worst_excess <= 0.005)
-            });
-            vec![excess, of("E-KEY", 2)]
-        }
-        Workload::Sequential => vec![of("E-SEQ", 0), sequential(summary)],
-        Workload::MovingPartition => {
-            let mut lines = vec![of("E-MOVE", 0)];
-            lines.extend([Design::Balanced, Design::Split].map(|design| moves(summary, design)));
-            lines
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// E-MOVE: a hot spot that moves is not followed by moves.
-fn moves(summary: &TableSummary, design: Design) -> GateLine {
-    about(summary, design, "E-MOVE", "moves", "at most 1 a minute".to_owned(), |result| {
-        let moves = result.most_changes.moves;
-        (moves.to_string(), moves <= summary.seconds.div_ceil(60))
-    })
-}
-
-/// E-SEQ: the tail is called sequential soon.
-fn sequential(summary: &TableSummary) -> GateLine {
-    let what = "first verdict SEQUENTIAL";
-    about(summary, Design::Split, "E-SEQ", what, "within 60 s".to_owned(), |result| {
-        let second = result.worst_sequential_second;
-        (
-            second.map_or("never".to_owned(), |second| format!("{second} s")),
-            second.is_some_and(|second| second <= 60),
-        )
-    })
-}
-
 /// Each cut lowers the throttled share of its range by a tenth within a minute.
 fn useless(summary: &TableSummary) -> GateLine {
     let what = "cuts that did not lower the throttled share of their range by a tenth within 60 s";
-    about(summary, Design::Split, "E-SKEW", what, "0".to_owned(), |result| {
+    judge_design(summary, Design::Split, "E-SKEW", what, "0".to_owned(), |result| {
         let useless = result.most_changes.useless_splits;
         (useless.to_string(), useless == 0)
     })
-}
-
-/// Measured shares are those of the fluid model.
-fn model(summary: &TableSummary) -> Vec<GateLine> {
-    let fluid = summary.fluid;
-    let of = |design, expected: f64| {
-        let bound = format!("{} give or take a point", percent(expected));
-        about(summary, design, "MODEL", "throttled as the fluid model says", bound, |result| {
-            (percent(result.median), (result.median - expected).abs() <= MODEL_TOLERANCE)
-        })
-    };
-    [(Design::Static, fluid.static_shares), (Design::Burst, fluid.burst), (Design::Global, fluid.global)]
-        .into_iter()
-        .filter(|(design, _)| summary.of_design(*design).is_some())
-        .map(|(design, expected)| of(design, expected))
-        .collect()
 }
 
 /// E-ISO: tenants beside the table that keep within their throughput are never refused.
@@ -239,109 +116,4 @@ fn evidence(runs: &[CapacityRun]) -> Vec<GateLine> {
         lines.push(GateLine::of(experiment, what, breaches.to_string(), "0".to_owned(), breaches == 0));
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::capacity::fluid::FluidShares;
-    use crate::capacity::run::ShapeChanges;
-
-    fn design(design: Design, median: f64) -> DesignSummary {
-        DesignSummary {
-            design,
-            median,
-            worst: median,
-            worst_at_end: 0.0,
-            median_beyond: None,
-            worst_recovery_seconds: Some(10),
-            most_changes: ShapeChanges::default(),
-            worst_excess: 0.0,
-            worst_sequential_second: Some(30),
-        }
-    }
-
-    fn summary(workload: Workload, designs: Vec<DesignSummary>) -> TableSummary {
-        let fluid = FluidShares { static_shares: 0.1, burst: 0.05, global: 0.0, floor: 0.0 };
-        TableSummary { id: workload.id().to_owned(), workload: Some(workload), seconds: 900, fluid, designs }
-    }
-
-    fn outcomes(lines: &[GateLine], experiment: &str) -> Vec<GateOutcome> {
-        lines.iter().filter(|line| line.experiment == experiment).map(|line| line.outcome).collect()
-    }
-
-    #[test]
-    fn the_order_of_designs_must_fall_within_the_tolerance() {
-        let of = |shares: [f64; 3]| {
-            let [s, b, g] = shares;
-            let designs =
-                vec![design(Design::Static, s), design(Design::Burst, b), design(Design::Global, g)];
-            order(&summary(Workload::Zipf, designs)).unwrap().outcome
-        };
-        assert_eq!(of([0.10, 0.05, 0.0]), GateOutcome::Pass);
-        assert_eq!(of([0.10, 0.1009, 0.0]), GateOutcome::Pass);
-        assert_eq!(of([0.10, 0.1011, 0.0]), GateOutcome::Fail);
-        assert_eq!(of([0.0, 0.0004, 0.0008]), GateOutcome::Pass);
-        assert_eq!(of([0.0, 0.0006, 0.0]), GateOutcome::Fail);
-    }
-
-    #[test]
-    fn a_design_that_was_not_simulated_is_not_judged_and_one_beyond_its_bound_fails() {
-        let without = judge(&[summary(Workload::Zipf, vec![design(Design::Static, 0.1)])], &[]);
-        assert_eq!(outcomes(&without, "E-SKEW"), [GateOutcome::NotJudged; 2]);
-        let with = |share| judge(&[summary(Workload::Zipf, vec![design(Design::Split, share)])], &[]);
-        assert_eq!(outcomes(&with(0.001), "E-SKEW"), [GateOutcome::Pass; 2]);
-        assert_eq!(outcomes(&with(0.0011), "E-SKEW"), [GateOutcome::Fail, GateOutcome::Pass]);
-    }
-
-    #[test]
-    fn a_useless_cut_an_excess_and_a_late_recovery_fail() {
-        let mut split = design(Design::Split, 0.0);
-        split.most_changes.splits = 1;
-        let of = |workload, split: &DesignSummary| judge(&[summary(workload, vec![split.clone()])], &[]);
-        assert_eq!(
-            outcomes(&of(Workload::Sequential, &split), "E-SEQ"),
-            [GateOutcome::Fail, GateOutcome::Pass]
-        );
-        let not_simulated = GateOutcome::NotJudged;
-        assert_eq!(
-            outcomes(&of(Workload::MovingPartition, &split), "E-MOVE"),
-            [GateOutcome::Fail, not_simulated, GateOutcome::Pass]
-        );
-        // Of 900 seconds.
-        (split.most_changes.splits, split.most_changes.moves) = (0, 16);
-        assert_eq!(
-            outcomes(&of(Workload::MovingPartition, &split), "E-MOVE"),
-            [GateOutcome::Pass, not_simulated, GateOutcome::Fail]
-        );
-        split.most_changes.splits = 1;
-        assert_eq!(outcomes(&of(Workload::OneKey, &split), "E-KEY"), [GateOutcome::Pass; 2]);
-        split.worst_excess = 0.006;
-        split.most_changes.splits = 3;
-        assert_eq!(outcomes(&of(Workload::OneKey, &split), "E-KEY"), [GateOutcome::Fail; 2]);
-        split.worst_recovery_seconds = Some(91);
-        assert_eq!(outcomes(&of(Workload::ContiguousZipf, &split), "E-REC"), [GateOutcome::Fail]);
-        split.worst_recovery_seconds = None;
-        assert_eq!(outcomes(&of(Workload::ContiguousZipf, &split), "E-REC"), [GateOutcome::Fail]);
-        split.worst_recovery_seconds = Some(90);
-        assert_eq!(outcomes(&of(Workload::ContiguousZipf, &split), "E-REC"), [GateOutcome::Pass]);
-    }
-
-    #[test]
-    fn a_run_too_short_for_a_bound_does_not_fail_it() {
-        let of = |seconds| {
-            let short = TableSummary { seconds, ..summary(Workload::Zipf, vec![design(Design::Split, 0.5)]) };
-            outcomes(&judge(&[short], &[]), "E-SKEW")
-        };
-        assert_eq!(of(JUDGED_SECONDS), [GateOutcome::Fail, GateOutcome::Pass]);
-        assert_eq!(of(JUDGED_SECONDS - 1), [GateOutcome::NotJudged, GateOutcome::Pass]);
-    }
-
-    #[test]
-    fn a_share_far_from_the_fluid_model_fails() {
-        let of = |share| judge(&[summary(Workload::Zipf, vec![design(Design::Static, share)])], &[]);
-        assert_eq!(outcomes(&of(0.109), "MODEL"), [GateOutcome::Pass]);
-        assert_eq!(outcomes(&of(0.111), "MODEL"), [GateOutcome::Fail]);
-        assert_eq!(outcomes(&of(0.089), "MODEL"), [GateOutcome::Fail]);
-    }
 }

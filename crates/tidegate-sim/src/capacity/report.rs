@@ -36,9 +36,18 @@ pub struct CapacityReport {
 }
 
 impl CapacityReport {
+    /// The report of `runs` of tables of one's own, which come in the order of their seeds.
+    pub fn new(runs: Vec<CapacityRun>) -> Self {
+        Self::judged(runs, None, gate::judge)
+    }
+
     /// The report of `runs`, which come in the order of their workloads, and for each workload in
-    /// the order of their seeds.
-    pub fn new(runs: Vec<CapacityRun>, divisor: Option<u32>) -> Self {
+    /// the order of their seeds. `judge` makes the lines of the gate.
+    pub fn judged(
+        runs: Vec<CapacityRun>,
+        divisor: Option<u32>,
+        judge: impl FnOnce(&[TableSummary], &[CapacityRun]) -> Vec<GateLine>,
+    ) -> Self {
         let mut groups: BTreeMap<usize, Vec<&CapacityRun>> = BTreeMap::new();
         let mut order = Vec::new();
         for run in &runs {
@@ -56,7 +65,7 @@ impl CapacityReport {
                 runs[0].compared().map(|table| TableSummary::of(runs, table)).collect::<Vec<_>>()
             })
             .collect();
-        let gate = gate::judge(&tables, &runs);
+        let gate = judge(&tables, &runs);
         let decisions = runs.iter().flat_map(|run| &run.designs).map(|design| design.decisions).sum();
         Self { divisor, decisions, tables, gate, runs }
     }

@@ -6,13 +6,11 @@ use serde::Serialize;
 use tidegate_capacity::KeyRange;
 
 use crate::capacity::design::Design;
-use crate::capacity::experiment::Experiment;
 use crate::capacity::fluid::FluidShares;
 use crate::capacity::invariant::{Breach, Invariant};
 use crate::capacity::request::RequestKind;
 use crate::capacity::scenario::{CapacityScenario, TableRole};
 use crate::capacity::tally::{HeatCounts, SecondCount};
-use crate::capacity::workload::Workload;
 
 /// The results of one scenario.
 #[derive(Clone, Debug, Serialize)]
@@ -138,7 +136,6 @@ pub struct ReloadRecord {
 
 /// A cut or a join of partitions by control loops.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct Reshape {
     /// When.
     pub second: f64,
@@ -305,8 +302,8 @@ impl CapacityRun {
     }
 
     /// The group of runs that it is one seed of.
-    pub(crate) const fn group(&self) -> (Option<Workload>, Option<Experiment>) {
-        (self.scenario.workload, self.scenario.experiment)
+    pub(crate) fn group(&self) -> (Option<&'static str>, Option<&'static str>) {
+        (self.scenario.workload.map(|one| one.id), self.scenario.experiment.map(|one| one.id))
     }
 
     /// The results of a design.

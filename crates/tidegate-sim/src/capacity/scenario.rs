@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate_capacity::AccessOperation;
 
-use crate::capacity::demand::{Demand, Pattern, Phase};
+use crate::capacity::demand::{Demand, Pattern};
 use crate::capacity::design::Design;
-use crate::capacity::experiment::Experiment;
+use crate::capacity::experiment_note::ExperimentNote;
 use crate::capacity::request::{RequestKind, RequestStream};
 use crate::capacity::script::ScriptedStep;
-use crate::capacity::workload::{TABLE_UNITS, Workload};
+use crate::capacity::workload_note::WorkloadNote;
 
 /// Nodes and tables, and the demand of each table. The same scenario gives the same run, byte for
 /// byte.
@@ -27,9 +27,9 @@ pub struct CapacityScenario {
     /// The tables.
     pub tables: Vec<TableSpec>,
     /// The workload it was made of; `None` for experiments and for tables of one's own.
-    pub workload: Option<Workload>,
+    pub workload: Option<&'static WorkloadNote>,
     /// The experiment it was made of; `None` for workloads and for tables of one's own.
-    pub experiment: Option<Experiment>,
+    pub experiment: Option<&'static ExperimentNote>,
     /// Further directions and kinds of requests, by the positions of the tables that have them.
     pub extras: BTreeMap<usize, TableExtras>,
     /// Changes that are made whatever the design, in their order.
@@ -190,58 +190,6 @@ impl CapacityScenario {
     pub const RATE_MAX: u32 = 10_000_000;
     /// The most tables.
     pub const TABLES_MAX: usize = 256;
-
-    /// The baseline of the reference values under a workload, all rates divided by `divisor`: a
-    /// table of 16 000 units a second in 16 partitions on 4 nodes of 8 000, with a tenant on each
-    /// node that has 3 000 and uses half of them.
-    ///
-    /// Nodes have no reserve: the reference values leave each node 1 000 units to promise beyond
-    /// the 7 000 that are promised, which is one partition more.
-    pub fn of_workload(workload: Workload, seed: u64, seconds: u32, divisor: u32) -> Self {
-        let scaled = |units: u64| units / u64::from(divisor.max(1));
-        let nodes = NodeSpec::numbered(4, scaled(8000), 0);
-        let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
-        #[expect(clippy::cast_sign_loss, reason = "a constant above zero")]
-        let orders = TableSpec {
-            name: "orders".to_owned(),
-            units_per_second: scaled(TABLE_UNITS as u64),
-            ceiling: scaled(3000),
-            partitions: 16,
-            nodes: names.clone(),
-            replicas: 1,
-            is_ordered: workload.is_ordered(),
-            is_write: workload.is_write(),
-            shares_top_keys: workload.shares_top_keys(),
-            role: TableRole::Compared,
-            demand: workload.demand(seconds, divisor.max(1)),
-        };
-        let tenants = names.iter().map(|node| TableSpec {
-            name: format!("tenant-of-{node}"),
-            units_per_second: scaled(3000),
-            ceiling: scaled(3000),
-            partitions: 1,
-            nodes: vec![node.clone()],
-            replicas: 1,
-            is_ordered: false,
-            is_write: false,
-            shares_top_keys: false,
-            role: TableRole::Tenant,
-            demand: Demand {
-                keys: 100,
-                units: 4,
-                phases: vec![Phase {
-                    from: 0.0,
-                    units_per_second: 1500.0 / f64::from(divisor.max(1)),
-                    pattern: Pattern::Uniform,
-                }],
-            },
-        });
-        let tables = core::iter::once(orders).chain(tenants).collect();
-        let designs = Design::ALL.to_vec();
-        let onset = workload.onset(seconds);
-        let workload = Some(workload);
-        Self { workload, onset, ..Self::of_tables(seed, seconds, designs, nodes, tables) }
-    }
 
     /// Tables of one's own.
     pub fn of_tables(

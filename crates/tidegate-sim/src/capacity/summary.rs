@@ -5,16 +5,15 @@ use serde::Serialize;
 use crate::capacity::design::Design;
 use crate::capacity::fluid::FluidShares;
 use crate::capacity::run::{CapacityRun, ShapeChanges, TableResult};
-use crate::capacity::workload::Workload;
+use crate::capacity::workload_note::WorkloadNote;
 
 /// One table that is compared, over all seeds.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct TableSummary {
     /// `W1` to `W10`, or the name of the table.
     pub id: String,
     /// The workload; `None` for tables of one's own.
-    pub workload: Option<Workload>,
+    pub workload: Option<&'static WorkloadNote>,
     /// Seconds of each run.
     pub seconds: u32,
     /// The values of the fluid model, the median over the seeds of each.
@@ -25,7 +24,6 @@ pub struct TableSummary {
 
 /// One design on one table, over all seeds. Medians are the lower ones.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct DesignSummary {
     /// The design.
     pub design: Design,
@@ -97,7 +95,7 @@ impl TableSummary {
         Self {
             id: scenario
                 .workload
-                .map_or_else(|| scenario.tables[table].name.clone(), |one| one.id().to_owned()),
+                .map_or_else(|| scenario.tables[table].name.clone(), |one| one.id.to_owned()),
             workload: scenario.workload,
             seconds: scenario.seconds,
             fluid: FluidShares {

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 /// One line of the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct GateLine {
     /// The experiment, `E-SKEW` for example.
     pub experiment: &'static str,
@@ -18,7 +17,7 @@ pub struct GateLine {
     pub outcome: GateOutcome,
     /// The name of the world that it is about, of the several that an experiment has.
     #[serde(skip)]
-    pub(crate) group: Option<&'static str>,
+    pub group: Option<&'static str>,
 }
 
 /// Whether a line passes.
@@ -50,7 +49,7 @@ impl GateOutcome {
 
 impl GateLine {
     /// A line of a figure that is known.
-    pub(crate) fn of(
+    pub fn of(
         experiment: &'static str,
         what: String,
         figure: String,
@@ -61,14 +60,14 @@ impl GateLine {
     }
 
     /// A line that fails is not judged.
-    pub(crate) fn leave_open_unless_passed(&mut self) {
+    pub fn leave_open_unless_passed(&mut self) {
         if self.outcome == GateOutcome::Fail {
             self.outcome = GateOutcome::NotJudged;
         }
     }
 
     /// A line of an experiment that is named later.
-    pub(crate) fn judged(what: String, figure: String, bound: &str, is_within: bool) -> Self {
+    pub fn judged(what: String, figure: String, bound: &str, is_within: bool) -> Self {
         Self::of("", what, figure, bound.to_owned(), is_within)
     }
 }

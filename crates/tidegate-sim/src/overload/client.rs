@@ -7,7 +7,6 @@ use crate::kit::Chance;
 
 /// One group of clients that behave alike: an open loop, so that a slow service is asked no less.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct ClientSpec {
     /// Its name.
     pub name: String,

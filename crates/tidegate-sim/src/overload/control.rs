@@ -4,33 +4,42 @@ use serde::Serialize;
 use tidegate_core::Class;
 
 /// One attempt of a call, by its number in the run.
-pub(crate) type JobId = usize;
+pub type JobId = usize;
 
 /// The facts about a request that a design knows on its arrival.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ArrivedRequest<'a> {
-    pub(crate) job: JobId,
-    pub(crate) service: usize,
-    pub(crate) namespace: u32,
-    pub(crate) class: Class,
-    pub(crate) tenant: &'a str,
-    pub(crate) cost: u32,
+pub struct ArrivedRequest<'a> {
+    /// Its number.
+    pub job: JobId,
+    /// The position of its service.
+    pub service: usize,
+    /// The namespace of its client.
+    pub namespace: u32,
+    /// Its class.
+    pub class: Class,
+    /// Its tenant.
+    pub tenant: &'a str,
+    /// Its cost, which multiplies the service time.
+    pub cost: u32,
     /// 0 for the first attempt.
-    pub(crate) attempt: u32,
+    pub attempt: u32,
     /// The instant after which the answer is of no use.
-    pub(crate) deadline: u64,
+    pub deadline: u64,
     /// Until when it may wait in a queue that knows of it.
-    pub(crate) wait_until: u64,
+    pub wait_until: u64,
 }
 
 /// The end of work on a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct JobEnd {
-    pub(crate) job: JobId,
-    pub(crate) service: usize,
-    /// Whether it failed, or ended after its deadline.
-    pub(crate) is_late: bool,
-    pub(crate) has_failed: bool,
+pub struct JobEnd {
+    /// Its number.
+    pub job: JobId,
+    /// The position of its service.
+    pub service: usize,
+    /// Whether it ended after its deadline.
+    pub is_late: bool,
+    /// Whether it failed.
+    pub has_failed: bool,
 }
 
 /// Why a request was refused.
@@ -90,12 +99,14 @@ impl RefusalCause {
 
 /// An answer of a design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The service begins to work on it.
     Start(JobId),
     /// It is refused.
     Refuse {
+        /// The request.
         job: JobId,
+        /// Why.
         cause: RefusalCause,
         /// The nanoseconds before a retry, if the answer names them.
         retry_after: Option<u64>,
@@ -103,34 +114,35 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) const fn refuse(job: JobId, cause: RefusalCause) -> Self {
+    /// A refusal that names no time before a retry.
+    pub const fn refuse(job: JobId, cause: RefusalCause) -> Self {
         Self::Refuse { job, cause, retry_after: None }
     }
 }
 
 /// The state of one service as a design shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct ControlView {
+pub struct ControlView {
     /// Requests that wait.
-    pub(crate) queued: usize,
+    pub queued: usize,
     /// Requests that it has let start and that have not ended.
-    pub(crate) in_flight: usize,
+    pub in_flight: usize,
     /// The most of them at once; `None` without a limit.
-    pub(crate) limit: Option<f64>,
+    pub limit: Option<f64>,
     /// Whether that limit follows measurements.
-    pub(crate) is_adaptive: bool,
+    pub is_adaptive: bool,
     /// The part of the range of the admission cursor that is shed, 0 open to 1 closed; `None`
     /// without a cursor.
-    pub(crate) cursor: Option<f64>,
+    pub cursor: Option<f64>,
     /// The load level, 0 normal to 4 emergency; `None` without levels.
-    pub(crate) level: Option<u8>,
+    pub level: Option<u8>,
 }
 
 /// An admission design in front of the workers of all services of a world.
 ///
 /// Each function adds its answers to `out`, in order. A job is answered once: with a start, which
 /// [`AdmissionControl::end`] ends, or with a refusal.
-pub(crate) trait AdmissionControl: core::fmt::Debug {
+pub trait AdmissionControl: core::fmt::Debug {
     /// A request arrives.
     fn arrive(&mut self, arrival: ArrivedRequest<'_>, now: u64, out: &mut Vec<Verdict>);
 

@@ -5,12 +5,11 @@ use super::client::{ClientSpec, RetryRule};
 use super::control::{AdmissionControl, ArrivedRequest, JobEnd, JobId, RefusalCause, Verdict};
 use super::design::OverloadDesign;
 use super::ledger::{IDLE_MAX, OverloadRule, OverloadViolation, ServiceLedger};
-use super::rivals::RivalControl;
 use super::run::{OverloadResult, ServiceResult};
-use super::scenario::{OverloadFault, OverloadScenario, OverloadScenarioError};
+use super::scenario::{OverloadFault, OverloadScenario};
+use super::scenario_error::OverloadScenarioError;
 use super::service::{ServiceSpec, nanos_of_ms};
 use super::tally::{ClientTally, OperationEnd, STEP, ServiceStep};
-use super::tidegate_control::TidegateControl;
 use super::workers::{BegunWork, Workers};
 use crate::kit::{Chance, Delays, EventQueue, Findings, MS, SECOND};
 
@@ -109,10 +108,7 @@ impl OverloadDesignWorld {
         design: OverloadDesign,
         scenario: &OverloadScenario,
     ) -> Result<Self, OverloadScenarioError> {
-        let control: Box<dyn AdmissionControl> = match design {
-            OverloadDesign::Tidegate => Box::new(TidegateControl::new(scenario)?),
-            rival => Box::new(RivalControl::new(rival, scenario)),
-        };
+        let control = (design.control)(&scenario.controlled_services())?;
         let clients = &scenario.clients;
         let names =
             |client: &ClientSpec| (0..client.tenants).map(|tenant| client.tenant_name(tenant)).collect();

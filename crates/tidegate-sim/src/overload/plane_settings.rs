@@ -6,17 +6,17 @@ use tidegate_overload::{
     AdaptiveLimitConfig, Overload, OverloadError, QueueConfig, ResourceConfig, RoomBounds, RoomUse, Share,
 };
 
-use super::scenario::OverloadScenario;
+use super::controlled_services::ControlledServices;
 use super::service::ServiceSpec;
 
 /// The most requests that wait for one service.
 const WAITING_MAX: usize = 1000;
 
 /// The plane with a resource for each service. It draws from the seed alone.
-pub(crate) fn overload_plane(scenario: &OverloadScenario) -> Result<Overload, OverloadError> {
-    let resources = scenario.services.iter().map(|service| (service.name.clone(), resource_config(service)));
+pub(crate) fn overload_plane(settings: &ControlledServices) -> Result<Overload, OverloadError> {
+    let resources = settings.services.iter().map(|service| (service.name.clone(), resource_config(service)));
     resources
-        .fold(Overload::builder(scenario.seed), |plane, (name, config)| plane.resource(name, config))
+        .fold(Overload::builder(settings.seed), |plane, (name, config)| plane.resource(name, config))
         .build()
 }
 

@@ -10,7 +10,7 @@ mod timeline;
 
 use serde::Serialize;
 
-use super::experiment::OverloadExperiment;
+use super::experiment_note::OverloadExperimentNote;
 use super::ledger::OverloadRule;
 use super::run::OverloadRun;
 use super::summary::VariantSummary;
@@ -31,16 +31,15 @@ pub struct OverloadReport {
 }
 
 impl OverloadReport {
-    /// The report of `runs`.
+    /// The report of `runs` of a scenario of one's own.
     pub fn new(runs: Vec<OverloadRun>) -> Self {
-        let mut gate: Vec<GateLine> = Vec::new();
-        for experiment in OverloadExperiment::ALL {
-            let of_it: Vec<&OverloadRun> =
-                runs.iter().filter(|run| run.scenario.experiment == Some(experiment)).collect();
-            if !of_it.is_empty() {
-                gate.extend(experiment.judge(&of_it));
-            }
-        }
+        Self::judged(runs, Vec::new())
+    }
+
+    /// The report of `runs`, which come in the order of their experiments. The lines of the gate
+    /// are `own`, which judge the experiments, and those that hold of every run.
+    pub fn judged(runs: Vec<OverloadRun>, own: Vec<GateLine>) -> Self {
+        let mut gate = own;
         gate.extend(checks(&runs));
         let results = runs.iter().flat_map(|run| &run.designs);
         let requests =
@@ -67,15 +66,17 @@ impl OverloadReport {
     }
 
     /// The experiments that were run, in order; `None` for a scenario of one's own.
-    pub(crate) fn experiments(&self) -> Vec<Option<OverloadExperiment>> {
+    pub(crate) fn experiments(&self) -> Vec<Option<&'static OverloadExperimentNote>> {
         let mut all: Vec<_> = self.runs.iter().map(|run| run.scenario.experiment).collect();
-        all.sort_unstable();
         all.dedup();
         all
     }
 
     /// The runs of the first seed of an experiment.
-    pub(crate) fn shown(&self, experiment: Option<OverloadExperiment>) -> impl Iterator<Item = &OverloadRun> {
+    pub(crate) fn shown(
+        &self,
+        experiment: Option<&'static OverloadExperimentNote>,
+    ) -> impl Iterator<Item = &OverloadRun> {
         let first = self.seeds().first().copied();
         self.runs
             .iter()

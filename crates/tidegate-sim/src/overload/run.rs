@@ -83,7 +83,7 @@ impl OverloadResult {
 
 impl ServiceResult {
     /// The steps of a span of seconds.
-    pub(crate) fn steps_in(&self, from: f64, until: f64) -> &[ServiceStep] {
+    pub fn steps_in(&self, from: f64, until: f64) -> &[ServiceStep] {
         let place = |second: f64| step_at(second).min(self.steps.len());
         &self.steps[place(from)..place(until).max(place(from))]
     }

@@ -3,13 +3,14 @@
 use serde::Serialize;
 
 use super::client::ClientSpec;
+use super::controlled_services::ControlledServices;
 use super::design::OverloadDesign;
-use super::experiment::OverloadExperiment;
+use super::experiment_note::OverloadExperimentNote;
+use super::scenario_error::OverloadScenarioError;
 use super::service::ServiceSpec;
 
 /// A world of services and clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct OverloadScenario {
     /// The seed of all randomness.
     pub seed: u64,
@@ -19,7 +20,7 @@ pub struct OverloadScenario {
     /// The part of the run at its beginning that does not count in totals, 0 to 0.99. Default 0.4.
     pub warm_up: f64,
     /// The experiment that it belongs to; `None` for a scenario of one's own.
-    pub experiment: Option<OverloadExperiment>,
+    pub experiment: Option<&'static OverloadExperimentNote>,
     /// Its name among the scenarios of its experiment, `5x` for example.
     pub variant: String,
     /// The designs, each in a world of its own.
@@ -57,53 +58,11 @@ pub enum OverloadFault {
     Restart,
 }
 
-/// A scenario that cannot be simulated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OverloadScenarioError {
-    /// A number is out of range.
-    #[error("{what} is {value}; use {range}")]
-    OutOfRange {
-        /// The setting.
-        what: String,
-        /// Its value.
-        value: String,
-        /// The values that may be used.
-        range: &'static str,
-    },
-    /// There is nothing to simulate.
-    #[error("a scenario needs at least one service, one client and one design")]
-    Empty,
-    /// A client calls a service that does not exist.
-    #[error("client \"{client}\" calls service {service}, and there are {services}")]
-    NoService {
-        /// The client.
-        client: String,
-        /// The position of the service.
-        service: usize,
-        /// The number of services.
-        services: usize,
-    },
-    /// The overload plane refuses the services.
-    #[error("the overload plane refuses the services: {0}")]
-    Plane(String),
-    /// The run would have too many requests.
-    #[error(
-        "about {requests} requests under each design are too many; lower the rates or the length below {max}"
-    )]
-    TooMany {
-        /// The requests of one run under one design.
-        requests: u64,
-        /// The most there may be.
-        max: u64,
-    },
-}
-
 /// The most requests of one run under one design, without retries.
 const REQUESTS_MAX: u64 = 5_000_000;
 
 impl OverloadScenario {
-    /// A scenario of one's own, with every design.
+    /// A scenario of one's own, under the engine of the product.
     pub fn new(seed: u64, seconds: u32, services: Vec<ServiceSpec>, clients: Vec<ClientSpec>) -> Self {
         Self {
             seed,
@@ -111,7 +70,7 @@ impl OverloadScenario {
             warm_up: 0.4,
             experiment: None,
             variant: String::new(),
-            designs: OverloadDesign::ALL.to_vec(),
+            designs: vec![OverloadDesign::TIDEGATE],
             services,
             clients,
             faults: Vec::new(),
@@ -127,6 +86,16 @@ impl OverloadScenario {
     /// The clients of a name.
     pub fn client(&self, name: &str) -> Option<usize> {
         self.clients.iter().position(|client| client.name == name)
+    }
+
+    /// The facts from which designs are made.
+    pub(crate) fn controlled_services(&self) -> ControlledServices {
+        ControlledServices {
+            seed: self.seed,
+            services: self.services.clone(),
+            namespaces: self.clients.iter().map(|client| client.namespace + 1).max().unwrap_or(1),
+            pins_cursor_open: self.pins_cursor_open,
+        }
     }
 
     /// Checks the ranges.

@@ -6,7 +6,6 @@ use crate::kit::{Chance, MS};
 
 /// The settings of one service.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct ServiceSpec {
     /// Its name, which is the name of its resource in the engine.
     pub name: String,

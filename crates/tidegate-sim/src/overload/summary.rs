@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::design::OverloadDesign;
-use super::experiment::OverloadExperiment;
+use super::experiment_note::OverloadExperimentNote;
 use super::run::{OverloadResult, OverloadRun};
 use crate::kit::rounded;
 
@@ -12,7 +12,7 @@ use crate::kit::rounded;
 #[non_exhaustive]
 pub struct VariantSummary {
     /// The experiment; `None` for a scenario of one's own.
-    pub experiment: Option<OverloadExperiment>,
+    pub experiment: Option<&'static OverloadExperimentNote>,
     /// The variant.
     pub variant: String,
     /// The designs, in order.
@@ -104,7 +104,7 @@ fn least(values: &[f64]) -> f64 {
 }
 
 /// The lower median.
-pub(crate) fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     rounded(sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(0.0))

@@ -229,7 +229,7 @@ impl ClientResult {
     }
 
     /// The steps of a span of seconds.
-    pub(crate) fn steps_in(&self, from: f64, until: f64) -> &[ClientStep] {
+    pub fn steps_in(&self, from: f64, until: f64) -> &[ClientStep] {
         let place = |second: f64| step_at(second).min(self.steps.len());
         &self.steps[place(from)..place(until).max(place(from))]
     }

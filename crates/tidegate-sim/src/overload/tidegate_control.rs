@@ -18,8 +18,9 @@ use tidegate_engine::{
 use tidegate_overload::Cursor;
 
 use super::control::{AdmissionControl, ArrivedRequest, ControlView, JobEnd, JobId, RefusalCause, Verdict};
+use super::controlled_services::ControlledServices;
 use super::plane_settings::{overload_plane, waiting_bounds};
-use super::scenario::{OverloadScenario, OverloadScenarioError};
+use super::scenario_error::OverloadScenarioError;
 use crate::kit::Clock;
 
 /// The beginning of the names of namespaces. They have no limits, so that the overload plane alone
@@ -29,7 +30,7 @@ const NAMESPACE: &str = "world";
 /// The engine and the requests that it has not answered or whose work goes on.
 #[derive(Debug)]
 pub(crate) struct TidegateControl {
-    scenario: OverloadScenario,
+    settings: ControlledServices,
     namespaces: Vec<String>,
     engine: Engine,
     waiting: BTreeMap<JobId, WaitingJob>,
@@ -89,26 +90,25 @@ fn at(now: u64) -> Timestamp {
 }
 
 /// The names of the namespaces of all clients.
-fn namespaces(scenario: &OverloadScenario) -> Vec<String> {
-    let last = scenario.clients.iter().map(|client| client.namespace).max().unwrap_or(0);
-    (0..=last).map(|number| format!("{NAMESPACE}-{number}")).collect()
+fn namespaces(settings: &ControlledServices) -> Vec<String> {
+    (0..settings.namespaces).map(|number| format!("{NAMESPACE}-{number}")).collect()
 }
 
-fn engine(scenario: &OverloadScenario) -> Result<Engine, OverloadScenarioError> {
-    let seed = scenario.seed;
+fn engine(settings: &ControlledServices) -> Result<Engine, OverloadScenarioError> {
+    let seed = settings.seed;
     let mut config = EngineConfig::seeded([seed, 1, 2, 3]);
     config.table.bytes = 1 << 20;
     let overload =
-        overload_plane(scenario).map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
-    let names = namespaces(scenario);
+        overload_plane(settings).map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
+    let names = namespaces(settings);
     let engine = names
         .iter()
         .fold(Engine::builder(config), |engine, name| engine.namespace(NamespaceConfig::new(name, [])));
     let engine =
         engine.overload(overload).build().map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
     engine.set_waiting_bounds(waiting_bounds());
-    if scenario.pins_cursor_open {
-        for service in &scenario.services {
+    if settings.pins_cursor_open {
+        for service in &settings.services {
             let pin = Event::Pin { resource: Some(&service.name), level: Some(0), until: Timestamp::MAX };
             engine.event(pin, at(0)).map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
         }
@@ -117,13 +117,13 @@ fn engine(scenario: &OverloadScenario) -> Result<Engine, OverloadScenarioError> 
 }
 
 impl TidegateControl {
-    pub(crate) fn new(scenario: &OverloadScenario) -> Result<Self, OverloadScenarioError> {
+    pub(crate) fn new(settings: &ControlledServices) -> Result<Self, OverloadScenarioError> {
         Ok(Self {
-            namespaces: namespaces(scenario),
-            scenario: scenario.clone(),
-            engine: engine(scenario)?,
+            namespaces: namespaces(settings),
+            settings: settings.clone(),
+            engine: engine(settings)?,
             waiting: BTreeMap::new(),
-            waiting_counts: vec![0; scenario.services.len()],
+            waiting_counts: vec![0; settings.services.len()],
             wakes: BTreeSet::new(),
             permits: BTreeMap::new(),
             calls: Arc::default(),
@@ -216,7 +216,7 @@ impl AdmissionControl for TidegateControl {
         let ArrivedRequest { job, service, namespace, class, tenant, cost, attempt, deadline, wait_until } =
             arrival;
         let mut request = Request::new(&self.namespaces[namespace as usize], ())
-            .resource(&self.scenario.services[service].name)
+            .resource(&self.settings.services[service].name)
             .class(class)
             .tenant(tenant)
             .cost(Cost::new(cost.into()).unwrap_or(Cost::ONE))
@@ -274,18 +274,18 @@ impl AdmissionControl for TidegateControl {
         self.wakes.clear();
         self.permits.clear();
         self.calls.take();
-        self.engine = engine(&self.scenario).expect("the same settings made an engine before");
+        self.engine = engine(&self.settings).expect("the same settings made an engine before");
         self.next_tick = now;
     }
 
     fn signal(&mut self, pressure: f64, now: u64) {
-        let resource = &self.scenario.services[0].name;
+        let resource = &self.settings.services[0].name;
         // A signal that the engine refuses changes nothing, which is what the experiment looks for.
         let _ = self.engine.event(Event::Signal { resource, pressure }, at(now));
     }
 
     fn view(&self, service: usize, now: u64) -> ControlView {
-        let spec = &self.scenario.services[service];
+        let spec = &self.settings.services[service];
         let stats = self.engine.resource_stats(at(now)).find(|stats| stats.name == Some(&spec.name));
         let stats = stats.expect("each service is a resource");
         #[expect(clippy::cast_precision_loss, reason = "places are few")]

@@ -2,7 +2,8 @@
 
 use super::design_world::OverloadDesignWorld;
 use super::run::OverloadRun;
-use super::scenario::{OverloadScenario, OverloadScenarioError};
+use super::scenario::OverloadScenario;
+use super::scenario_error::OverloadScenarioError;
 
 /// A scenario that is being simulated.
 #[derive(Debug)]

@@ -1,10 +1,8 @@
 //! Worlds from seeds: what holds in each, and what is found when it does not.
 
-mod capacity;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 mod fleets;
-mod overload;
 mod overload_policy;
 mod seed_range;
 mod seeds;

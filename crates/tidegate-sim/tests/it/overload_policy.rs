@@ -38,9 +38,9 @@ fn served(resource: &ResourcePolicy, tenants: u32) -> BTreeMap<Class, f64> {
         client
     });
     let mut scenario = OverloadScenario::new(1, 10, vec![service], clients.to_vec());
-    scenario.designs = vec![OverloadDesign::Tidegate];
+    scenario.designs = vec![OverloadDesign::TIDEGATE];
     let run = simulate(&scenario).expect("the scenario is in range");
-    let result = run.of(OverloadDesign::Tidegate).expect("it was simulated");
+    let result = run.of(OverloadDesign::TIDEGATE).expect("it was simulated");
     assert_eq!(result.violations, []);
     let of = |class: Class| result.client(class.as_str()).expect("it is a client").success();
     let served = Class::ALL.map(|class| (class, of(class))).into();

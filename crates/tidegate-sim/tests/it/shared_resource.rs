@@ -33,9 +33,9 @@ fn served(service: &ServiceSpec, clients: &[ClientSpec]) -> Vec<f64> {
     let mut sums = vec![0.0; clients.len()];
     for seed in 1..=SEEDS {
         let mut scenario = OverloadScenario::new(seed.into(), 32, vec![service.clone()], clients.to_vec());
-        scenario.designs = vec![OverloadDesign::Tidegate];
+        scenario.designs = vec![OverloadDesign::TIDEGATE];
         let run = simulate(&scenario).expect("the scenario is in range");
-        let result = run.of(OverloadDesign::Tidegate).expect("it was simulated");
+        let result = run.of(OverloadDesign::TIDEGATE).expect("it was simulated");
         assert_eq!(result.violations, []);
         for (sum, client) in sums.iter_mut().zip(&result.clients) {
             *sum += client.good_units_per_second;

@@ -17,11 +17,10 @@ const NODES: [&str; 4] = ["a", "b", "c", "d"];
 /// A table of 400 units a second in 4 partitions with a ceiling of 300, in groups of `replicas` on
 /// 4 nodes of 400.
 fn scenario(replicas: u8, is_write: bool) -> CapacityScenario {
-    let mut scenario = CapacityScenario::of_workload(crate::capacity::Workload::Uniform, 1, 10, 1);
     let node = |name: &str| NodeSpec { name: name.to_owned(), units_per_second: 400, reserve_percent: 10 };
-    scenario.nodes = NODES.map(node).to_vec();
+    let nodes = NODES.map(node).to_vec();
     let phases = vec![Phase { from: 0.0, units_per_second: 1.0, pattern: Pattern::Uniform }];
-    scenario.tables = vec![TableSpec {
+    let tables = vec![TableSpec {
         name: "orders".to_owned(),
         units_per_second: 400,
         ceiling: 300,
@@ -34,7 +33,7 @@ fn scenario(replicas: u8, is_write: bool) -> CapacityScenario {
         role: crate::capacity::TableRole::Compared,
         demand: Demand { keys: 100, units: 1, phases },
     }];
-    scenario
+    CapacityScenario::of_tables(1, 10, Design::ALL.to_vec(), nodes, tables)
 }
 
 /// The plane of a scenario.

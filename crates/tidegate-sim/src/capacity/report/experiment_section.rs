@@ -9,7 +9,7 @@ use super::CapacityReport;
 use super::chip::chip;
 use super::line_chart::line_chart;
 use super::table_story::{maps, plans, victims};
-use crate::capacity::experiment::Experiment;
+use crate::capacity::experiment_note::ExperimentNote;
 use crate::capacity::run::{CapacityRun, DesignResult, StreamResult};
 use crate::kit::gate_table::gate_table;
 use crate::kit::markup::{escaped, thousands};
@@ -26,12 +26,12 @@ pub(super) fn experiment_section(
     html: &mut String,
     report: &CapacityReport,
     run: &CapacityRun,
-    experiment: Experiment,
+    experiment: &ExperimentNote,
 ) {
-    let (id, name, title) = (experiment.id(), experiment.name(), experiment.title());
-    let _ = writeln!(html, "<h2 id=\"{id}\">{name}: {title}</h2>\n<p>{}</p>", experiment.description());
+    let ExperimentNote { id, name, title, description } = *experiment;
+    let _ = writeln!(html, "<h2 id=\"{id}\">{name}: {title}</h2>\n<p>{description}</p>");
     let is_of_it = |line: &&crate::kit::gate_line::GateLine| {
-        line.experiment == name && line.group.is_none_or(|group| group == experiment.id())
+        line.experiment == name && line.group.is_none_or(|group| group == id)
     };
     gate_table(html, report.gate.iter().filter(is_of_it));
     requests(html, run);

@@ -11,7 +11,6 @@ use super::line_chart::line_chart;
 use super::table_story::{maps, plans, victims};
 use crate::capacity::design::Design;
 use crate::capacity::invariant::JUDGED;
-use crate::capacity::reference::reference_percent;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
 use crate::kit::gate_line::GateOutcome;
@@ -132,7 +131,7 @@ fn shares(html: &mut String, report: &CapacityReport) {
             };
             let reference = summary
                 .workload
-                .and_then(|workload| reference_percent(workload, design.design))
+                .and_then(|workload| workload.reference_percent(design.design))
                 .map_or(String::new(), |value| format!("<small>ref. {value}</small>"));
             let model = model_of(summary, design.design)
                 .map_or(String::new(), |share| format!("<small>model {:.2}</small>", share * 100.0));
@@ -156,7 +155,7 @@ fn contents(html: &mut String, report: &CapacityReport) {
     );
     for experiment in experiments {
         let count = |outcome| {
-            let lines = report.gate.iter().filter(|line| line.group == Some(experiment.id()));
+            let lines = report.gate.iter().filter(|line| line.group == Some(experiment.id));
             lines.filter(|line| line.outcome == outcome).count()
         };
         let fails = count(GateOutcome::Fail);
@@ -164,9 +163,9 @@ fn contents(html: &mut String, report: &CapacityReport) {
         let _ = writeln!(
             html,
             "<tr><td><a href=\"#{}\">{}</a><td>{}<td class=\"n\">{}<td class=\"n {class}\">{fails}</tr>",
-            experiment.id(),
-            experiment.name(),
-            experiment.title(),
+            experiment.id,
+            experiment.name,
+            experiment.title,
             count(GateOutcome::Pass)
         );
     }
@@ -174,7 +173,7 @@ fn contents(html: &mut String, report: &CapacityReport) {
 }
 
 fn name_of(summary: &TableSummary) -> (String, String) {
-    let title = summary.workload.map_or("", |workload| workload.title());
+    let title = summary.workload.map_or("", |workload| workload.title);
     (escaped(&summary.id), escaped(title))
 }
 
@@ -190,11 +189,11 @@ fn model_of(summary: &TableSummary, design: Design) -> Option<f64> {
 /// One workload, or one table.
 fn section(html: &mut String, run: &CapacityRun, table: usize, index: usize) {
     let spec = &run.scenario.tables[table];
-    let id = run.scenario.workload.map_or_else(|| escaped(&spec.name), |workload| workload.id().to_owned());
-    let title = run.scenario.workload.map_or(String::new(), |workload| format!(": {}", workload.title()));
+    let id = run.scenario.workload.map_or_else(|| escaped(&spec.name), |workload| workload.id.to_owned());
+    let title = run.scenario.workload.map_or(String::new(), |workload| format!(": {}", workload.title));
     let _ = writeln!(html, "<h2 id=\"{id}\">{id}{title}</h2>");
     if let Some(workload) = run.scenario.workload {
-        let _ = writeln!(html, "<p>{}</p>", workload.description());
+        let _ = writeln!(html, "<p>{}</p>", workload.description);
     }
     let _ = writeln!(
         html,

@@ -4,7 +4,6 @@ use core::fmt;
 
 use super::CapacityReport;
 use super::experiment_section::{name_of, refused_by, shown_streams};
-use crate::capacity::reference::reference_percent;
 use crate::kit::gate_line::GateOutcome;
 
 impl fmt::Display for CapacityReport {
@@ -72,7 +71,7 @@ impl CapacityReport {
         for run in self.shown() {
             let Some(experiment) = run.scenario.experiment else { continue };
             let seconds = run.scenario.seconds;
-            writeln!(f, "\n{}: {}, {seconds} s", experiment.name(), experiment.title())?;
+            writeln!(f, "\n{}: {}, {seconds} s", experiment.name, experiment.title)?;
             for design in &run.designs {
                 for stream in shown_streams(run, design) {
                     writeln!(
@@ -122,7 +121,8 @@ impl CapacityReport {
             )?;
             if let Some(workload) = summary.workload {
                 let references = self.designs().iter().map(|design| {
-                    reference_percent(workload, *design).map_or("-".to_owned(), |value| format!("{value}"))
+                    let value = workload.reference_percent(*design);
+                    value.map_or("-".to_owned(), |value| format!("{value}"))
                 });
                 write!(f, "   {}", references.collect::<Vec<_>>().join(", "))?;
             }

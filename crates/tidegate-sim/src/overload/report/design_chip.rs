@@ -3,5 +3,5 @@
 use crate::overload::design::OverloadDesign;
 
 pub(super) fn design_chip(design: OverloadDesign) -> String {
-    format!("<span class=\"chip b{}\">{}</span>", design.position(), design.name())
+    format!("<span class=\"chip b{}\">{}</span>", design.place, design.name)
 }

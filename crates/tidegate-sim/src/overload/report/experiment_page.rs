@@ -11,33 +11,32 @@ use super::timeline::{TimeLine, timeline};
 use crate::kit::gate_table::gate_table;
 use crate::kit::markup::{escaped, thousands};
 use crate::overload::design::OverloadDesign;
-use crate::overload::experiment::OverloadExperiment;
+use crate::overload::experiment_note::OverloadExperimentNote;
 use crate::overload::run::{OverloadResult, OverloadRun};
 use crate::overload::scenario::OverloadScenario;
 use crate::overload::summary::{VariantClient, VariantDesign, VariantSummary};
 use crate::overload::tally::ServiceStep;
 
-/// Designs whose timelines are shown, so that lines can be told apart.
-const ON_TIMELINES: [OverloadDesign; 4] =
-    [OverloadDesign::CoDel, OverloadDesign::Dagor, OverloadDesign::StrictPriority, OverloadDesign::Tidegate];
+/// The most designs that are all shown over time, so that lines can be told apart.
+const ON_TIMELINES_MAX: usize = 4;
 
 /// The section of an experiment, or of a scenario of one's own.
 pub(super) fn experiment_page(
     html: &mut String,
     report: &OverloadReport,
-    experiment: Option<OverloadExperiment>,
+    experiment: Option<&'static OverloadExperimentNote>,
 ) {
     match experiment {
         Some(one) => {
-            let (name, title) = (one.name(), one.title());
-            let _ = writeln!(html, "<h2 id=\"{name}\">{name}: {title}</h2>\n<p>{}</p>", one.description());
+            let OverloadExperimentNote { name, title, description, .. } = *one;
+            let _ = writeln!(html, "<h2 id=\"{name}\">{name}: {title}</h2>\n<p>{description}</p>");
             gate_table(html, report.gate.iter().filter(|line| line.experiment == name));
         }
         None => html.push_str("<h2 id=\"scenario\">Scenario</h2>\n"),
     }
     let variants: Vec<&VariantSummary> =
         report.variants.iter().filter(|variant| variant.experiment == experiment).collect();
-    if let Some(OverloadExperiment::Goodput | OverloadExperiment::HighValue) = experiment {
+    if experiment.is_some_and(|one| one.is_over_loads) {
         load_charts(html, &variants);
     }
     figures(html, &variants);
@@ -108,7 +107,7 @@ fn figures(html: &mut String, variants: &[&VariantSummary]) {
         }
         html.push_str("</tr>\n");
         for design in &variant.designs {
-            let own = if design.design == OverloadDesign::Tidegate { " class=\"own\"" } else { "" };
+            let own = if design.design == OverloadDesign::TIDEGATE { " class=\"own\"" } else { "" };
             let _ = write!(
                 html,
                 "<tr{own}><td>{}<td class=\"n\">{:.3}<small>{:.3}</small>",
@@ -142,7 +141,7 @@ fn figures(html: &mut String, variants: &[&VariantSummary]) {
 }
 
 /// Timelines of one run, and who was refused and why.
-fn one_run(html: &mut String, run: &OverloadRun, experiment: Option<OverloadExperiment>) {
+fn one_run(html: &mut String, run: &OverloadRun, experiment: Option<&'static OverloadExperimentNote>) {
     let scenario = &run.scenario;
     let _ = writeln!(html, "<details{}>", if opens(scenario, experiment) { " open" } else { "" });
     let name = if scenario.variant.is_empty() { "Over time" } else { &scenario.variant };
@@ -157,7 +156,7 @@ fn one_run(html: &mut String, run: &OverloadRun, experiment: Option<OverloadExpe
         let drawn = timeline(caption, scenario.seconds, &lines, &shaded);
         let _ = writeln!(html, "<figure>{drawn}<figcaption>{}</figcaption></figure>", escaped(caption));
     };
-    if let Some(own) = run.of(OverloadDesign::Tidegate) {
+    if let Some(own) = run.of(OverloadDesign::TIDEGATE) {
         chart(
             "tidegate: requests refused a second, by client.",
             by_client(own, |step| f64::from(step.refused) * 10.0),
@@ -183,12 +182,8 @@ fn one_run(html: &mut String, run: &OverloadRun, experiment: Option<OverloadExpe
 }
 
 /// Whether the details of a run are shown at once.
-fn opens(scenario: &OverloadScenario, experiment: Option<OverloadExperiment>) -> bool {
-    match experiment {
-        None | Some(OverloadExperiment::DetectAndRecover) => true,
-        Some(OverloadExperiment::Goodput) => scenario.variant == "5x",
-        Some(_) => false,
-    }
+fn opens(scenario: &OverloadScenario, experiment: Option<&'static OverloadExperimentNote>) -> bool {
+    experiment.is_none_or(|one| one.opened.contains(&scenario.variant))
 }
 
 /// The spans in which more is asked of the first service than it can do.
@@ -228,11 +223,12 @@ fn by_client(result: &OverloadResult, value: fn(&crate::overload::ClientStep) ->
 
 /// One line for each design that is shown and has the value.
 fn by_design(run: &OverloadRun, value: fn(&ServiceStep) -> Option<f64>) -> Vec<TimeLine> {
-    let is_shown = |result: &&OverloadResult| ON_TIMELINES.contains(&result.design) || run.designs.len() <= 4;
+    let is_shown =
+        |result: &&OverloadResult| result.design.is_on_timelines || run.designs.len() <= ON_TIMELINES_MAX;
     let line = |result: &OverloadResult| TimeLine {
         class: line_class(result.design),
-        fill: result.design.position(),
-        name: result.design.name().to_owned(),
+        fill: result.design.place,
+        name: result.design.name.to_owned(),
         values: result.services[0].steps.iter().filter_map(value).collect(),
     };
     run.designs.iter().filter(is_shown).map(line).filter(|line| !line.values.is_empty()).collect()
@@ -245,7 +241,7 @@ fn refusals(html: &mut String, run: &OverloadRun) {
          class=\"n\">succeeded<th class=\"n\">late<th class=\"n\">refused<th>attempts refused, by cause</tr>\n",
     );
     for result in &run.designs {
-        let own = if result.design == OverloadDesign::Tidegate { " class=\"own\"" } else { "" };
+        let own = if result.design == OverloadDesign::TIDEGATE { " class=\"own\"" } else { "" };
         for (client, spec) in result.clients.iter().zip(&run.scenario.clients) {
             let causes = client
                 .causes

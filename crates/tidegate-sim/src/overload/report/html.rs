@@ -73,9 +73,12 @@ fn how_to_read(html: &mut String, report: &OverloadReport) {
          others are simplified baselines; clients, services and time are simulated. In pictures over time, the \
          yellow spans are those in which more is asked than the service can do.</p>\n<div class=\"scroll\"><table><tr><th>design<th>what it does</tr>\n",
     );
-    let is_simulated = |design| report.runs.iter().any(|run| run.of(design).is_some());
-    for design in OverloadDesign::ALL.into_iter().filter(|design| is_simulated(*design)) {
-        let _ = writeln!(html, "<tr><td>{}<td>{}</tr>", design_chip(design), escaped(design.description()));
+    let mut designs: Vec<OverloadDesign> =
+        report.runs.iter().flat_map(|run| &run.designs).map(|result| result.design).collect();
+    designs.sort_unstable();
+    designs.dedup();
+    for design in designs {
+        let _ = writeln!(html, "<tr><td>{}<td>{}</tr>", design_chip(design), escaped(design.description));
     }
     html.push_str("</table></div>\n");
 }
@@ -90,7 +93,7 @@ fn contents(html: &mut String, report: &OverloadReport) {
          class=\"n\">lines that fail</tr>\n",
     );
     for experiment in report.experiments().into_iter().flatten() {
-        let (name, title) = (experiment.name(), experiment.title());
+        let (name, title) = (experiment.name, experiment.title);
         let lines = || report.gate.iter().filter(|line| line.experiment == name);
         let count = |outcome| lines().filter(|line| line.outcome == outcome).count();
         let fails = count(GateOutcome::Fail);

@@ -57,8 +57,8 @@ pub(super) fn load_chart(label: &str, loads: &[&str], lines: &[LoadLine], unit: 
     for (y, design) in labels {
         let y = y.min(lowest - 12.0);
         lowest = y;
-        let (x, position) = (area.width - area.right + 6.0, design.position());
-        let name = design.name();
+        let (x, position) = (area.width - area.right + 6.0, design.place);
+        let name = design.name;
         let _ =
             write!(svg, "<text class=\"name f{position}\" x=\"{x:.1}\" y=\"{:.1}\">{name}</text>", y + 4.0);
     }
@@ -68,8 +68,8 @@ pub(super) fn load_chart(label: &str, loads: &[&str], lines: &[LoadLine], unit: 
 
 /// The class of a design's line; that of the product is thicker.
 pub(super) fn line_class(design: OverloadDesign) -> String {
-    let own = if design == OverloadDesign::Tidegate { " own" } else { "" };
-    format!("s{}{own}", design.position())
+    let own = if design == OverloadDesign::TIDEGATE { " own" } else { "" };
+    format!("s{}{own}", design.place)
 }
 
 /// The grid and the values beside it, from 0 to `top`.

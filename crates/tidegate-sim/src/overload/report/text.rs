@@ -17,7 +17,7 @@ impl fmt::Display for OverloadReport {
         writeln!(f, "{}, {} requests", seeds_in_words(&self.seeds()), self.requests)?;
         for experiment in self.experiments() {
             match experiment {
-                Some(experiment) => writeln!(f, "\n{}: {}", experiment.name(), experiment.title())?,
+                Some(experiment) => writeln!(f, "\n{}: {}", experiment.name, experiment.title)?,
                 None => writeln!(f, "\nscenario")?,
             }
             let variants: Vec<&VariantSummary> =
@@ -74,7 +74,7 @@ fn fmt_variant(f: &mut fmt::Formatter<'_>, variant: &VariantSummary) -> fmt::Res
     writeln!(f)?;
     for design in &variant.designs {
         let goodput = format!("{:.3} / {:.3}", design.goodput, design.goodput_worst);
-        write!(f, "    {:<14} {goodput:>16}", design.design.name())?;
+        write!(f, "    {:<14} {goodput:>16}", design.design.name)?;
         for client in &design.clients {
             let cell = format!(
                 "{:.2} / {:.2} %  {:.0}",

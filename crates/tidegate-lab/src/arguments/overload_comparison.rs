@@ -1,0 +1,82 @@
+//! The arguments of `tidegate-lab overload`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// The command line of a comparison.
+#[derive(Args, Debug)]
+pub struct OverloadComparison {
+    /// The experiments, separated by commas [default: all]
+    #[arg(long, value_enum, value_name = "E", value_delimiter = ',', ignore_case = true)]
+    pub experiment: Vec<OverloadExperimentName>,
+    /// The designs, separated by commas [default: all]; the gate judges `tidegate` alone
+    #[arg(long, value_enum, value_name = "D", value_delimiter = ',', ignore_case = true)]
+    pub design: Vec<OverloadDesignName>,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Simulate so many seeds, from --seed on: median and worst are shown
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: u64,
+    /// Simulate the services and clients of this file instead of the experiments; - reads standard
+    /// input
+    #[arg(long, value_name = "FILE", conflicts_with = "experiment")]
+    pub scenario: Option<PathBuf>,
+    /// For how many simulated seconds [default: those of --scenario, or 30]
+    #[arg(long, value_name = "T", requires = "scenario")]
+    pub seconds: Option<u32>,
+    /// Write the report with pictures to this file, as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print one JSON object: {"requests", "variants", "gate", "runs"}
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// An experiment, as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OverloadExperimentName {
+    /// Work done in time at one to ten times the capacity
+    #[value(name = "E1")]
+    Goodput,
+    /// An important tenant beside an unimportant flood
+    #[value(name = "E2")]
+    HighValue,
+    /// Load that rises in a step and eases again
+    #[value(name = "E3")]
+    DetectAndRecover,
+    /// Shares of classes and tenants
+    #[value(name = "E10")]
+    Fairness,
+    /// Faults that mislead control loops
+    #[value(name = "E11")]
+    ControlTraps,
+}
+
+/// A design, as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OverloadDesignName {
+    /// One queue without a bound
+    None,
+    /// One queue of at most 1000
+    Fifo,
+    /// One queue, dropped at the deadline
+    Expiry,
+    /// One queue with `CoDel`
+    Codel,
+    /// Queue timeouts, last in first out
+    Lifo,
+    /// An admission cursor with fixed steps
+    Dagor,
+    /// Strict priority
+    Strict,
+    /// Concurrency limit, AIMD
+    Aimd,
+    /// Concurrency limit, gradient
+    Gradient2,
+    /// PI rejector
+    Pi,
+    /// The engine of the product
+    Tidegate,
+}

@@ -1,0 +1,15 @@
+//! The designs of the capacity plane compared: workloads, experiments, and how they are judged.
+//!
+//! The world is [`tidegate_sim::capacity`]. `docs/internals/capacity-figures.md` has the measured
+//! values beside the reference values.
+
+pub mod experiment;
+pub mod gate;
+pub mod workload;
+
+mod acceptance;
+mod reference;
+
+pub use experiment::Experiment;
+pub use gate::report;
+pub use workload::Workload;

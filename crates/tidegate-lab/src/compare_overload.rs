@@ -1,0 +1,67 @@
+//! `tidegate-lab overload`.
+
+use tidegate_core::error_chain;
+use tidegate_sim::overload::{OverloadDesign, OverloadScenario, ServiceFile, UnknownServiceError, simulate};
+
+use crate::arguments::{OverloadComparison, OverloadDesignName, OverloadExperimentName};
+use crate::exit::{Exit, WrittenReport, complain};
+use crate::overload::{DESIGNS, OverloadExperiment, report};
+use crate::{scenario_file, worlds};
+
+/// Carries out a command line.
+pub fn run(arguments: &OverloadComparison) -> Exit {
+    let scenarios = match scenarios(arguments) {
+        Ok(scenarios) => scenarios,
+        Err(exit) => return exit,
+    };
+    let runs = match worlds::run_all(scenarios.len(), |place| simulate(&scenarios[place])) {
+        Ok(runs) => runs,
+        Err(error) => {
+            complain(error_chain(&error));
+            return Exit::Untaken;
+        }
+    };
+    let report = report(runs);
+    let page = arguments.html.as_deref().map(|path| (path, report.to_html()));
+    let (json, passes) = (arguments.json, report.passes());
+    WrittenReport { report: &report, page, json, passes }.write()
+}
+
+/// The scenarios of a command line: of each experiment those of all seeds in order.
+fn scenarios(arguments: &OverloadComparison) -> Result<Vec<OverloadScenario>, Exit> {
+    let seeds = (0..arguments.seeds).map(|place| arguments.seed.wrapping_add(place));
+    let mut scenarios: Vec<OverloadScenario> = if let Some(path) = &arguments.scenario {
+        let file = scenario_file::read(path, "the scenario has", ServiceFile::parse)?;
+        let scenario = |seed| {
+            let scenario = file.scenario(seed, arguments.seconds)?;
+            Ok(OverloadScenario { designs: DESIGNS.to_vec(), ..scenario })
+        };
+        seeds.map(scenario).collect::<Result<_, UnknownServiceError>>().map_err(|error| {
+            complain(error);
+            Exit::Untaken
+        })?
+    } else {
+        let experiments = experiments(&arguments.experiment);
+        experiments
+            .flat_map(|experiment| seeds.clone().flat_map(move |seed| experiment.scenarios(seed)))
+            .collect()
+    };
+    let designs = designs(&arguments.design);
+    for scenario in &mut scenarios {
+        scenario.designs.retain(|design| designs.contains(design));
+    }
+    scenarios.retain(|scenario| !scenario.designs.is_empty());
+    Ok(scenarios)
+}
+
+fn experiments(names: &[OverloadExperimentName]) -> impl Iterator<Item = OverloadExperiment> {
+    OverloadExperiment::ALL.into_iter().filter(|one| {
+        names.is_empty() || names.iter().any(|name| OverloadExperiment::ALL[*name as usize] == *one)
+    })
+}
+
+fn designs(names: &[OverloadDesignName]) -> Vec<OverloadDesign> {
+    let is_named =
+        |one: &OverloadDesign| names.is_empty() || names.iter().any(|name| DESIGNS[*name as usize] == *one);
+    DESIGNS.into_iter().filter(is_named).collect()
+}

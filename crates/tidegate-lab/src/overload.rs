@@ -1,0 +1,16 @@
+//! The overload plane compared with known designs: rivals, experiments, and how they are judged.
+//!
+//! The world is [`tidegate_sim::overload`]. Every design gets the same operations at the same
+//! instants, and the same call takes the same work.
+
+pub mod designs;
+pub mod experiment;
+pub mod rival;
+
+mod acceptance;
+mod rival_control;
+
+pub use acceptance::report;
+pub use designs::DESIGNS;
+pub use experiment::OverloadExperiment;
+pub use rival::Rival;
