@@ -4,7 +4,8 @@ use tidegate_core::planted_fault::planted;
 
 /// A mistake that is planted by tests only, under `--cfg tidegate_planted_faults`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+#[cfg_attr(not(tidegate_planted_faults), expect(unreachable_pub, reason = "public under the cfg only"))]
+pub enum Fault {
     /// Units that are given back return to the partition and not to its node.
     NodeForgotten,
     /// A throttled access is charged.

@@ -29,10 +29,9 @@ pub mod access;
 pub mod account;
 pub mod capacity;
 pub mod control;
-pub mod invariants;
 pub mod table_config;
-pub mod trace;
 pub mod units;
+pub mod view;
 
 mod admission;
 mod bucket;
@@ -67,6 +66,8 @@ pub use control::{
     boost, growth, merge, on_demand, placement, plan, relocation, reshape, sketch, split, warm_throughput,
 };
 pub use error::CapacityError;
+#[cfg(tidegate_planted_faults)]
+pub use fault::Fault;
 pub use layout::key_hash::key_hash;
 pub use layout::key_range::KeyRange;
 pub use layout::partition_id::PartitionId;

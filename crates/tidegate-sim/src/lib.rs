@@ -23,6 +23,7 @@
 
 pub mod capacity;
 pub mod fleet;
+pub mod invariants;
 pub mod kit;
 pub mod overload;
 

@@ -190,9 +190,10 @@ fn fault_parts() -> Vec<Part> {
             command
         }),
     };
-    let of_crates = planted_faults::PACKAGES
-        .iter()
-        .map(|(package, target)| tests_of(package, *target, format!("tests of {package}"), String::new()));
+    let of_crates = planted_faults::PACKAGES.iter().map(|(package, target)| {
+        let tests = if *target == TestTarget::Unit { "unit tests" } else { "tests" };
+        tests_of(package, *target, format!("{tests} of {package}"), String::new())
+    });
     let of_seeds = seed_ranges(1000, 25).map(|range| {
         let name = format!("seeds {range}");
         tests_of("tidegate-sim", TestTarget::Integration, name, range)

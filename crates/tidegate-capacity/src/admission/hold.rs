@@ -1,6 +1,6 @@
 //! The units that an admitted access holds.
 
-use tidegate_core::Timestamp;
+use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::admission::tokens::{TableCharge, TokenCharge};
 use crate::layout::partition_id::PartitionId;
@@ -70,6 +70,16 @@ impl UnitsHold {
     /// The units charged to the table, without those of its indexes.
     pub const fn units(&self) -> Units {
         Units::from_thousandths(self.units as i64)
+    }
+
+    /// The position of the table in the store, where it was when it was charged.
+    pub const fn table_position(&self) -> usize {
+        self.table as usize
+    }
+
+    /// Read or write.
+    pub const fn operation(&self) -> AccessOperation {
+        if self.is_read { AccessOperation::Read } else { AccessOperation::Write }
     }
 
     /// The partition of the table that was charged. It may have been split or merged since.

@@ -10,7 +10,6 @@ use crate::units::Units;
 
 /// The outcome of a settlement: everything that was asked for is in one of the three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Settlement {
     /// Units given back to the partition, or charged to it if negative.
     pub returned: Units,

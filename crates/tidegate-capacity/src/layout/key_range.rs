@@ -71,7 +71,7 @@ impl KeyRange {
     }
 
     /// Whether any position is within both.
-    pub(crate) fn overlaps(self, other: Self) -> bool {
+    pub fn overlaps(self, other: Self) -> bool {
         self.end.is_none_or(|end| other.first < end) && other.end.is_none_or(|end| self.first < end)
     }
 

@@ -4,5 +4,6 @@
 
 mod elastic_load;
 mod entitlement;
+mod invariants;
 mod sketch_memory;
 mod story;

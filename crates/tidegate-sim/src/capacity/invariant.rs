@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+pub use crate::invariants::Invariant;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-pub use tidegate_capacity::invariants::Invariant;
 
 /// The invariants that the checkers of this world judge. The world has no leases (I9), and asks
 /// each plane in one way (I16).

@@ -1,13 +1,12 @@
 //! The judge of one design: it shows the checkers of the capacity plane every decision, and the
 //! shape of tables and nodes every tenth of a second, and reports their findings.
 //!
-//! The checkers are those of [`tidegate_capacity::invariants`]. They see the trace alone, keep
+//! The checkers are those of [`crate::invariants`]. They see the trace alone, keep
 //! levels of their own, and share no formula with the plane.
 
 use std::collections::BTreeMap;
 
-use tidegate_capacity::invariants::{InvariantChecker, LivenessTerms, TracedCharge, Violation};
-use tidegate_capacity::trace::{TableView, TracedAdmission, TracedRefusal};
+use tidegate_capacity::view::TableView;
 use tidegate_capacity::{AccessOperation, Capacity, Throttled, Units, UnitsHold};
 
 use crate::capacity::demand::{Pattern, Phase};
@@ -17,6 +16,8 @@ use crate::capacity::plane::instant;
 use crate::capacity::run::NodeUnits;
 use crate::capacity::scenario::{CapacityScenario, TableRole};
 use crate::capacity::trace::CheckedRequest;
+use crate::invariants::trace::{TracedAdmission, TracedRefusal};
+use crate::invariants::{InvariantChecker, InvariantViolation, LivenessTerms, TracedCharge};
 use crate::kit::{MS, SECOND, WORLD_BEGIN};
 
 /// The time between two looks of the checkers at the shape of tables, in nanoseconds.
@@ -138,7 +139,7 @@ impl Judge {
     }
 
     /// A violation of one of the tables of the scenario.
-    pub(crate) fn breach(&self, violation: &Violation) -> Breach {
+    pub(crate) fn breach(&self, violation: &InvariantViolation) -> Breach {
         Breach {
             invariant: violation.invariant,
             seed: self.seed,

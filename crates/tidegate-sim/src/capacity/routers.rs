@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_capacity::invariants::{LeaseChecker, LeaseGrant, LeaseTerms};
+use crate::invariants::{LeaseChecker, LeaseGrant, LeaseTerms};
 use tidegate_capacity::{
     Access, AccessOperation, Capacity, Ceilings, NodeConfig, TableConfig, TableMode, TokenTerms, Units,
 };

@@ -1,6 +1,6 @@
 //! The trace of a run: what clients and routers see, which is all that checkers judge by.
 
-use tidegate_capacity::trace::TracedAccess;
+use crate::invariants::trace::TracedAccess;
 use tidegate_capacity::{AccessOperation, PartitionId, PartitionStatus, Position, Units};
 
 use crate::capacity::plane::instant;

@@ -1,6 +1,6 @@
 //! The judge finds a plane that does wrong, and nothing in one that does not.
 
-use tidegate_capacity::trace::TracedAccess;
+use crate::invariants::trace::TracedAccess;
 use tidegate_capacity::{
     Access, AccessOperation, Admission, Ceilings, KeyRange, NodeConfig, PartitionId, Position, SplitShares,
     TableConfig, Throttled, key_hash,

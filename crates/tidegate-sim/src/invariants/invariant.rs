@@ -144,7 +144,7 @@ impl fmt::Display for Invariant {
 /// An invariant that an event broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Violation {
+pub struct InvariantViolation {
     /// The invariant.
     pub invariant: Invariant,
     /// When.
@@ -158,7 +158,7 @@ pub struct Violation {
 /// The violations that were found: the first of each invariant, and how many there were.
 #[derive(Clone, Debug, Default)]
 pub struct Violations {
-    kept: Vec<Violation>,
+    kept: Vec<InvariantViolation>,
     counts: [u64; Invariant::ALL.len()],
 }
 
@@ -172,7 +172,7 @@ impl Violations {
     }
 
     /// The violations that were kept, in the order in which they were found.
-    pub fn kept(&self) -> &[Violation] {
+    pub fn kept(&self) -> &[InvariantViolation] {
         &self.kept
     }
 
@@ -181,7 +181,7 @@ impl Violations {
         Invariant::ALL.into_iter().filter(|invariant| self.count(*invariant) > 0)
     }
 
-    pub(super) fn add(&mut self, violation: Violation) {
+    pub(super) fn add(&mut self, violation: InvariantViolation) {
         let count = &mut self.counts[violation.invariant as usize];
         *count += 1;
         if *count <= Self::KEPT_MAX {

@@ -2,9 +2,9 @@
 //!
 //! An [`InvariantChecker`] is given the answers of a store, the ends of accesses, and the shape of
 //! tables and nodes as routers know it, in their order. It keeps exact levels of every bucket, by
-//! other formulas than those of the plane, and judges every event. Tests of this crate give it
-//! every event of small stores; the simulator gives it every decision, and the shape of tables
-//! every tenth of a second.
+//! other formulas than those of the plane, and judges every event. Tests of `tidegate-capacity`
+//! give it every event of small stores; the world of [`crate::capacity`] gives it every decision,
+//! and the shape of tables every tenth of a second.
 //!
 //! | invariant | checked at | by |
 //! |---|---|---|
@@ -23,7 +23,7 @@
 //! | I13 liveness: what can be served is served | each minute of a stationary demand | `liveness.rs` |
 //! | I14 the bucket of a refusal is short | each refusal | `refusal_evidence.rs` |
 //! | I15 billed units are admitted units | each admission, each look | `bill.rs` |
-//! | I16 refill does not depend on its pattern | a property test of two planes; and I8 | `invariants/tests` |
+//! | I16 refill does not depend on its pattern | a property test of two planes; and I8 | tests of `tidegate-capacity` |
 //!
 //! I16 is a property test because a trace has one pattern of calls: two planes must be asked the
 //! same in different ways. A level that a pattern changes is also found by I8, since the checker
@@ -31,6 +31,8 @@
 //!
 //! A bound over *every* span is one level that refills at the rate: it is below zero exactly if in
 //! some span that ends now more than the rate and the depth was admitted.
+
+pub mod trace;
 
 mod bill;
 mod books;
@@ -48,22 +50,18 @@ mod refusal_evidence;
 mod reshape_pace;
 mod table_bound;
 
+use tidegate_capacity::view::{MemberPositions, NodesView, PartitionView, TableView};
+use tidegate_capacity::{PartitionId, Position, TableMode, Units};
 use tidegate_core::{AccessOperation, Timestamp};
 
 use self::bill::UnitSums;
 use self::books::{Books, NodeBook, PassedBy, TableBook, TableRate, flowed_past, index_of, tokens_of};
-pub use self::invariant::{Invariant, Violation, Violations};
+pub use self::invariant::{Invariant, InvariantViolation, Violations};
 pub use self::lease_bound::{LeaseChecker, LeaseGrant, LeaseTerms};
 use self::level::{DEBT_MAX, fine};
 pub use self::liveness::LivenessTerms;
 use self::node_promise::NodePromises;
-use crate::layout::partition_id::PartitionId;
-use crate::layout::position::Position;
-use crate::table_config::TableMode;
-use crate::trace::{
-    MemberPositions, NodesView, PartitionView, TableView, TracedAdmission, TracedRefusal, TracedReturn,
-};
-use crate::units::Units;
+use self::trace::{TracedAdmission, TracedRefusal, TracedReturn};
 
 /// Judges the events of one store in their order.
 ///
@@ -108,9 +106,9 @@ impl TracedCharge {
 
 /// The violations of one event; nothing is allocated for none.
 #[derive(Debug, Default)]
-struct Findings(Vec<(Invariant, String)>);
+struct EventFindings(Vec<(Invariant, String)>);
 
-impl Findings {
+impl EventFindings {
     #[inline]
     fn add(&mut self, invariant: Invariant, what: Option<String>) {
         if let Some(what) = what {
@@ -149,8 +147,8 @@ impl InvariantChecker {
 
     /// Holds the table at this position to its provisioned throughput (I1) even while partitions
     /// have boosts. The control loops boost within the throughput that the table leaves unused.
-    /// [`Capacity::allocate`](crate::Capacity::allocate) is not bounded so, and by default a table
-    /// is held to the sum of its allocations.
+    /// [`Capacity::allocate`](tidegate_capacity::Capacity::allocate) is not bounded so, and by
+    /// default a table is held to the sum of its allocations.
     pub fn hold_to_throughput(&mut self, table: usize) {
         let table = &mut self.books.tables[table];
         table.held_to = TableRate::Throughput;
@@ -218,7 +216,7 @@ impl InvariantChecker {
         let place = self.place_of(index, *id, access.position, moment)?;
         let Books { tables, nodes, accounts } = &mut self.books;
         let table = &mut tables[index];
-        let mut found = Findings::default();
+        let mut found = EventFindings::default();
         let mode = table.mode;
         let bill = table.sums[direction].admit(cost, billed.as_thousandths());
         found.add(Invariant::Billing, bill);
@@ -438,7 +436,7 @@ impl InvariantChecker {
     fn look(&mut self, view: &TableView, is_reload: bool) -> bool {
         let (index, now) = (view.table, view.at.as_nanos());
         let table = &mut self.books.tables[index];
-        let mut found = Findings::default();
+        let mut found = EventFindings::default();
         let mut is_tiled = true;
         let is_same = |(one, shown): (&books::PartitionBook, &PartitionView)| {
             one.id == shown.id && one.range == shown.range
@@ -539,16 +537,16 @@ impl InvariantChecker {
     }
 
     #[inline]
-    fn note_all(&mut self, found: Findings, table: Option<usize>, at: Timestamp) {
+    fn note_all(&mut self, found: EventFindings, table: Option<usize>, at: Timestamp) {
         for (invariant, what) in found.0 {
-            self.violations.add(Violation { invariant, at, table, what });
+            self.violations.add(InvariantViolation { invariant, at, table, what });
         }
     }
 
     #[inline]
     fn note(&mut self, invariant: Invariant, table: Option<usize>, at: Timestamp, found: Option<String>) {
         let Some(what) = found else { return };
-        self.violations.add(Violation { invariant, at, table, what });
+        self.violations.add(InvariantViolation { invariant, at, table, what });
     }
 }
 
@@ -558,7 +556,7 @@ fn reshape(
     view: &TableView,
     is_reload: bool,
     is_operated: bool,
-    found: &mut Findings,
+    found: &mut EventFindings,
 ) {
     let now = view.at.as_nanos();
     let shown = &view.partitions;
@@ -596,7 +594,3 @@ fn serving(members: MemberPositions, direction: usize, member: usize) -> impl It
     let count = if direction == 0 { 1 } else { members.count() };
     (0..count).map(move |step| members.node(if direction == 0 { member } else { step }))
 }
-
-#[cfg(test)]
-#[cfg(not(tidegate_loom))]
-pub(crate) mod tests;

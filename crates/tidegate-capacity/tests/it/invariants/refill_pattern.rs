@@ -3,20 +3,17 @@
 
 use core::time::Duration;
 
-use super::random_store::SeededDraws;
-use crate::access::Access;
-use crate::capacity::{Admission, Capacity};
-use crate::layout::partition_id::PartitionId;
-use crate::table_config::{TableConfig, TableMode};
-use crate::trace::TableView;
-use crate::units::Units;
+use tidegate_capacity::view::TableView;
+use tidegate_capacity::{Access, Admission, Capacity, PartitionId, TableConfig, TableMode, Units};
 use tidegate_core::{AccessOperation, Timestamp};
+
+use super::random_store::SeededDraws;
 
 const SHOP: &str = "shop";
 
 /// The levels of all buckets after a run in which the refill is computed `looks` times between
 /// two requests.
-fn left_after(seed: u64, looks: u64) -> (TableView, crate::trace::NodesView) {
+fn left_after(seed: u64, looks: u64) -> (TableView, tidegate_capacity::view::NodesView) {
     let mut draws = SeededDraws(seed);
     let begin = Timestamp::from_secs(1_795_210_800);
     let table = TableConfig::new(SHOP, "orders", 70, 31).partitions(3).nodes(["a"]).mode(TableMode::Burst);

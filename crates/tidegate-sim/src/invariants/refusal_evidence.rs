@@ -1,10 +1,11 @@
 //! I14: each refusal names one bucket, and that bucket is short: by the level that the refusal
 //! shows, and by the level that the trace gives; and both levels are the same.
 
+use tidegate_capacity::Bound;
+
 use super::books::{Books, index_of};
 use super::level::{FINE, LevelSpan, ROUNDING, coarse, fine, units};
-use crate::admission::throttled::Bound;
-use crate::trace::TracedRefusal;
+use super::trace::TracedRefusal;
 
 /// Judges a refusal by the partition at `place`.
 pub(super) fn refuse(books: &Books, place: usize, refusal: &TracedRefusal) -> Option<String> {
@@ -44,6 +45,7 @@ pub(super) fn refuse(books: &Books, place: usize, refusal: &TracedRefusal) -> Op
         }
         // A move is known to the world that makes it.
         Bound::Move => return None,
+        unknown => return Some(format!("{unknown:?} is a bucket that the checkers do not know")),
     };
     let what = |why: &str| {
         Some(format!(

@@ -1,80 +1,18 @@
-//! The answers of a store and its shape, as events that can be checked.
+//! The shape of a store and the levels of its buckets, for those who check it.
 //!
-//! A simulator or a test gives each answer, each return and each change, in their order, to an
-//! [`InvariantChecker`](crate::invariants::InvariantChecker). Tables, nodes and accounts are named
-//! by their positions in the store, so that an event costs no allocation.
+//! A simulator or a test compares a view with what it knows by other means. Tables, nodes and
+//! accounts are named by their positions in the store, so that a view costs no allocation.
 
-use tidegate_core::{AccessOperation, Timestamp};
+use tidegate_core::Timestamp;
 
-use crate::admission::hold::UnitsHold;
-use crate::admission::settlement::Settlement;
-use crate::admission::throttled::{Bound, Throttled};
-use crate::admission::tokens::{TokenTerms, Tokens};
 use crate::capacity::Capacity;
 use crate::layout::key_range::KeyRange;
 use crate::layout::members::Members;
 use crate::layout::partition_id::PartitionId;
-use crate::layout::position::Position;
 use crate::table_config::{TableMode, WriteCheck, WriteQuorum};
 use crate::throughput::{MEMBERS_MAX, Throughput};
+use crate::admission::tokens::{TokenTerms, Tokens};
 use crate::units::Units;
-
-/// An access, as its caller and its router know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TracedAccess {
-    /// When it was decided.
-    pub at: Timestamp,
-    /// The position of its table.
-    pub table: usize,
-    /// The position of its key.
-    pub position: Position,
-    /// Read or write.
-    pub operation: AccessOperation,
-    /// Its weight.
-    pub units: Units,
-    /// Whether it is the first attempt of its caller.
-    pub is_first: bool,
-}
-
-/// An access that was admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TracedAdmission {
-    /// The access.
-    pub access: TracedAccess,
-    /// The partition that decided.
-    pub partition: PartitionId,
-    /// The member of its group that serves the access.
-    pub member: usize,
-    /// The units that were charged.
-    pub billed: Units,
-}
-
-/// An access that was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TracedRefusal {
-    /// The access.
-    pub access: TracedAccess,
-    /// The partition that decided.
-    pub partition: PartitionId,
-    /// The bucket that refused.
-    pub bound: Bound,
-    /// The level of that bucket, as the refusal shows it.
-    pub level: Units,
-    /// The units that the same request was charged elsewhere before, and that were taken back: a
-    /// write is charged to its table before its indexes. Nodes and accounts may be the same.
-    pub beside: Units,
-}
-
-/// The end of an admitted access: units are given back, or more are charged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TracedReturn {
-    /// When.
-    pub at: Timestamp,
-    /// The units charged beyond the true weight of the access; negative if it weighed more.
-    pub surplus: Units,
-    /// The answer.
-    pub settlement: Settlement,
-}
 
 /// A table as routers know it at some instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,6 +120,9 @@ pub struct NodeView {
 }
 
 impl MemberPositions {
+    /// The most members of a group.
+    pub const MAX: usize = MEMBERS_MAX;
+
     /// The first three of `nodes`.
     pub fn new(nodes: impl IntoIterator<Item = usize>) -> Self {
         let mut members = Self { nodes: [u32::MAX; MEMBERS_MAX], count: 0 };
@@ -235,29 +176,6 @@ impl TableView {
 impl Default for TableView {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl TracedAdmission {
-    /// The admission that made `hold`, of an access that weighs what it was charged.
-    pub const fn of(hold: &UnitsHold) -> Self {
-        let access = TracedAccess {
-            at: hold.charged_at(),
-            table: hold.table as usize,
-            position: hold.position(),
-            operation: if hold.is_read { AccessOperation::Read } else { AccessOperation::Write },
-            units: hold.units(),
-            is_first: true,
-        };
-        Self { access, partition: hold.partition(), member: hold.member(), billed: hold.units() }
-    }
-}
-
-impl TracedRefusal {
-    /// The refusal of `access`.
-    pub const fn of(access: TracedAccess, throttled: &Throttled<'_>) -> Self {
-        let Throttled { partition, bound, level, .. } = *throttled;
-        Self { access, partition, bound, level, beside: Units::ZERO }
     }
 }
 

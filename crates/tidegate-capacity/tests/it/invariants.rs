@@ -10,8 +10,9 @@ mod steady_runs;
 
 use std::collections::BTreeMap;
 
+use tidegate_sim::invariants::Invariant;
+
 use self::random_store::{RandomRun, STEPS, one_run};
-use super::*;
 
 /// Every event of a hundred runs is judged.
 #[test]

@@ -5,27 +5,18 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use crate::access::{Access, AccessKind, IndexWrite, ReadConsistency};
-use crate::account::AccountConfig;
-use crate::admission::hold::UnitsHold;
-use crate::admission::settlement::Settlement;
-use crate::admission::tokens::TokenTerms;
-use crate::builder::CapacityBuilder;
-use crate::capacity::{Admission, Capacity};
-use crate::control::on_demand::{OnDemand, OnDemandTerms};
-use crate::control::reshape::SplitShares;
-#[cfg(tidegate_planted_faults)]
-use crate::invariants::Invariant;
-use crate::invariants::{InvariantChecker, TracedCharge, Violations};
-use crate::layout::key_hash::key_hash;
-use crate::layout::partition_id::PartitionId;
-use crate::layout::position::Position;
-use crate::levels::Share;
-use crate::node::NodeConfig;
-use crate::table_config::{Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
-use crate::trace::{TableView, TracedAccess, TracedAdmission, TracedRefusal, TracedReturn};
-use crate::units::Units;
+use tidegate_capacity::on_demand::{OnDemand, OnDemandTerms};
+use tidegate_capacity::view::TableView;
+use tidegate_capacity::{
+    Access, AccessKind, AccountConfig, Admission, Capacity, CapacityBuilder, Ceilings, IndexWrite,
+    NodeConfig, PartitionId, Position, ReadConsistency, ReadMembers, Settlement, Share, SplitShares,
+    TableConfig, TableMode, TokenTerms, Units, UnitsHold, WriteCheck, WriteQuorum, key_hash,
+};
 use tidegate_core::{AccessOperation, Timestamp};
+#[cfg(tidegate_planted_faults)]
+use tidegate_sim::invariants::Invariant;
+use tidegate_sim::invariants::trace::{TracedAccess, TracedAdmission, TracedRefusal, TracedReturn};
+use tidegate_sim::invariants::{InvariantChecker, TracedCharge, Violations};
 
 const SHOP: &str = "shop";
 const NODES: [&str; 4] = ["a", "b", "c", "d"];

@@ -1,9 +1,8 @@
 //! I12: no partition is joined within 10 minutes of its cut, and no range is cut and joined twice
 //! within 20 minutes.
 
-use crate::layout::key_range::KeyRange;
-use crate::layout::partition_id::PartitionId;
-use crate::trace::PartitionView;
+use tidegate_capacity::view::PartitionView;
+use tidegate_capacity::{KeyRange, PartitionId};
 
 const SECOND: u64 = 1_000_000_000;
 /// The time after a cut in which its parts are not joined.

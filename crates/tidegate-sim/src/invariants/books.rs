@@ -1,22 +1,19 @@
 //! The levels of every bucket, kept from the trace alone.
 
+use tidegate_capacity::view::{
+    DirectionView, MemberPositions, NodeView, PartitionView, TableView, TokensView,
+};
+use tidegate_capacity::{KeyRange, PartitionId, Position, TableMode, Units};
 use tidegate_core::AccessOperation;
 
 use super::bill::UnitSums;
 use super::level::{
     DEBT_MAX, DrainingFill, FINE, LevelSpan, RefillingLevel, SpillingLevels, coarse, fine, flow,
 };
-use super::liveness::Liveness;
+use super::liveness::ServedMinutes;
 use super::partition_bound::PartitionBound;
 use super::reshape_pace::ReshapePace;
 use super::table_bound::TableBound;
-use crate::layout::key_range::KeyRange;
-use crate::layout::partition_id::PartitionId;
-use crate::layout::position::Position;
-use crate::table_config::TableMode;
-use crate::throughput::MEMBERS_MAX;
-use crate::trace::{DirectionView, MemberPositions, NodeView, PartitionView, TableView, TokensView};
-use crate::units::Units;
 
 /// The bucket that an access was charged to, by the level before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +34,7 @@ pub(super) struct DirectionBook {
     pub(super) base: i64,
     pub(super) levels: SpillingLevels,
     /// The ceiling of each member.
-    pub(super) ceilings: [RefillingLevel; MEMBERS_MAX],
+    pub(super) ceilings: [RefillingLevel; MemberPositions::MAX],
     /// The number of changes of its rates.
     pub(super) epoch: u32,
     /// The units without room, as they were shown last.
@@ -95,7 +92,7 @@ pub(super) struct TableBook {
     pub(super) held_to: TableRate,
     pub(super) sums: [UnitSums; 2],
     pub(super) pace: ReshapePace,
-    pub(super) liveness: [Liveness; 2],
+    pub(super) liveness: [ServedMinutes; 2],
 }
 
 /// One node.
@@ -131,7 +128,7 @@ impl DirectionBook {
         Self {
             base,
             levels: SpillingLevels::shown((rate, burst_max), (allocation, burst), begun, now),
-            ceilings: [RefillingLevel::shown(ceiling, ceiling, ceiling, now); MEMBERS_MAX],
+            ceilings: [RefillingLevel::shown(ceiling, ceiling, ceiling, now); MemberPositions::MAX],
             epoch: 0,
             overflow: view.overflow.as_thousandths(),
             bound: PartitionBound::default(),
@@ -239,7 +236,7 @@ impl TableBook {
             held_to: TableRate::Allocations,
             sums: [0, 1].map(|direction| UnitSums::of(view, direction)),
             pace: ReshapePace::default(),
-            liveness: [Liveness::default(), Liveness::default()],
+            liveness: [ServedMinutes::default(), ServedMinutes::default()],
         };
         table.number();
         table

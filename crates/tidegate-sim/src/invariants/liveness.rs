@@ -44,7 +44,7 @@ const WINDOW: u64 = 60_000_000_000;
 
 /// The demand for one direction of a table.
 #[derive(Debug, Default)]
-pub(super) struct Liveness {
+pub(super) struct ServedMinutes {
     /// When the span that is judged begins; `None` while demand is not stationary.
     begins: Option<u64>,
     terms: LivenessTerms,
@@ -53,7 +53,7 @@ pub(super) struct Liveness {
     throttled: i64,
 }
 
-impl Liveness {
+impl ServedMinutes {
     pub(super) fn stationary(&mut self, since: u64, terms: LivenessTerms) {
         *self = Self {
             begins: Some(since.saturating_add(terms.settling.as_nanos() as u64)),
@@ -102,7 +102,6 @@ impl Liveness {
 }
 
 #[cfg(test)]
-#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 
@@ -111,7 +110,7 @@ mod tests {
     #[test]
     fn a_demand_that_is_throttled_after_the_loops_have_settled_is_found_and_one_before_is_not() {
         let terms = LivenessTerms::default().settling(Duration::from_secs(10)).throttled_per_million(100_000);
-        let mut liveness = Liveness::default();
+        let mut liveness = ServedMinutes::default();
         // Nothing is declared.
         liveness.decide(1000, true, SECOND);
         assert_eq!(liveness.look(1000 * SECOND), None);

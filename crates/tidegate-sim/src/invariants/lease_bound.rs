@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_capacity::Units;
 use tidegate_core::Timestamp;
 
-use super::invariant::{Invariant, Violation, Violations};
-use crate::units::Units;
+use super::invariant::{Invariant, InvariantViolation, Violations};
 
 const NANOS: i128 = 1_000_000_000;
 
@@ -137,7 +137,7 @@ impl LeaseChecker {
     }
 
     fn add(&mut self, at: Timestamp, what: String) {
-        self.violations.add(Violation { invariant: Invariant::LeaseBound, at, table: None, what });
+        self.violations.add(InvariantViolation { invariant: Invariant::LeaseBound, at, table: None, what });
     }
 }
 
@@ -150,7 +150,6 @@ impl RunningLease {
 }
 
 #[cfg(test)]
-#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -5,12 +5,11 @@
 //! trace computes them in one step, so a level that depends on how often it was refilled is found
 //! as well (I16).
 
+use tidegate_capacity::view::DirectionView;
+use tidegate_capacity::{PartitionId, Settlement, Units};
+
 use super::books::{DirectionBook, PassedBy};
 use super::level::{DEBT_MAX, FINE, ROUNDING, RefillingLevel, fine, units};
-use crate::admission::settlement::Settlement;
-use crate::layout::partition_id::PartitionId;
-use crate::trace::DirectionView;
-use crate::units::Units;
 
 /// Compares the levels of one direction of a partition with those that it shows.
 pub(super) fn compare_levels(
@@ -69,7 +68,6 @@ pub(super) fn check_unbooked(
 }
 
 #[cfg(test)]
-#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -5,10 +5,10 @@
 //! partition conforms while nothing exceeds it. A partition that was made by a cut or a join
 //! conforms once the deepest debt that it can have inherited would be repaid.
 
+use tidegate_capacity::{Bound, PartitionId};
+
 use super::books::DirectionBook;
 use super::level::{fine, units};
-use crate::admission::throttled::Bound;
-use crate::layout::partition_id::PartitionId;
 
 /// Notes an access that was refused.
 pub(super) fn refuse(

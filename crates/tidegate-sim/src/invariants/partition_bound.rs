@@ -6,9 +6,9 @@
 //! rate changes, the largest allocation and burst credit that the partition has had count. Under
 //! global admission a partition has no say beyond its allocation, so nothing is judged by I2 there.
 
+use tidegate_capacity::{PartitionId, TableMode};
+
 use super::level::{DEBT_MAX, DrainingFill, FINE, LevelSpan, RefillingLevel, SpillingLevels, fine, units};
-use crate::layout::partition_id::PartitionId;
-use crate::table_config::TableMode;
 
 /// The checker of I2 for one direction of a partition, in thousandths.
 #[derive(Clone, Debug, Default)]

@@ -2,19 +2,16 @@
 
 use core::time::Duration;
 
-use super::random_store::{SeededDraws, view_of};
-use crate::access::Access;
-use crate::capacity::{Admission, Capacity};
-use crate::control::Control;
-use crate::control::reshape::SplitShares;
-use crate::invariants::{InvariantChecker, LivenessTerms, Violations};
-use crate::layout::key_hash::key_hash;
-use crate::layout::partition_id::PartitionId;
-use crate::layout::position::Position;
-use crate::table_config::{Ceilings, TableConfig, TableMode};
-use crate::trace::{TracedAccess, TracedAdmission, TracedRefusal};
-use crate::units::Units;
+use tidegate_capacity::{
+    Access, Admission, Capacity, Ceilings, PartitionId, Position, SplitShares, TableConfig, TableMode, Units,
+    key_hash,
+};
 use tidegate_core::{AccessOperation, Timestamp};
+use tidegate_sim::invariants::trace::{TracedAccess, TracedAdmission, TracedRefusal};
+use tidegate_sim::invariants::{InvariantChecker, LivenessTerms, Violations};
+
+use super::random_store::{SeededDraws, view_of};
+use tidegate_capacity::control::Control;
 
 const SHOP: &str = "shop";
 

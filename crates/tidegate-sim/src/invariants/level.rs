@@ -7,7 +7,7 @@
 //! something happens that a trace does not show: the begun thousandth of a partition after a cut,
 //! or the part of units that came back late and that the bucket would have let flow past.
 
-use crate::units::Units;
+use tidegate_capacity::Units;
 
 /// Billionths of a thousandth in a thousandth.
 pub(super) const FINE: i128 = 1_000_000_000;
@@ -52,7 +52,6 @@ impl LevelSpan {
     }
 
     #[cfg(test)]
-    #[cfg(not(tidegate_loom))]
     const fn is_exact(self) -> bool {
         self.least == self.most
     }
@@ -403,7 +402,6 @@ impl DrainingFill {
 }
 
 #[cfg(test)]
-#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

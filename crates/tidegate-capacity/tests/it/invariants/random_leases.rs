@@ -3,11 +3,12 @@
 
 use core::time::Duration;
 
-use super::random_store::SeededDraws;
-use crate::invariants::{LeaseChecker, LeaseGrant, LeaseTerms, Violations};
-use crate::units::Units;
-use tidegate_core::lease::{Ask, Epoch, Grant, Holder, HolderName, Ledger, LedgerLevel, Take, Terms};
+use tidegate_capacity::Units;
 use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_sim::invariants::{LeaseChecker, LeaseGrant, LeaseTerms, Violations};
+
+use super::random_store::SeededDraws;
+use tidegate_core::lease::{Ask, Epoch, Grant, Holder, HolderName, Ledger, LedgerLevel, Take, Terms};
 
 const HOLDERS: usize = 8;
 /// Units a second, and the units that the ledger holds.

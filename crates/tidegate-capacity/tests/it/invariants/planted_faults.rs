@@ -2,12 +2,14 @@
 
 use tidegate_core::planted_fault::PlantedFault;
 
+use tidegate_capacity::Fault;
+use tidegate_sim::invariants::Invariant;
+
+use super::no_invariant_breaks_in_a_hundred_runs;
 use super::random_leases::leased_run;
 use super::random_store::cases_until;
 use super::refill_pattern::refill_does_not_depend_on_how_often_it_is_computed;
 use super::steady_runs::{cut_while_cool, flooded, overloaded, servable};
-use crate::fault::Fault;
-use crate::invariants::Invariant;
 
 /// Whether the invariant is broken in one of a hundred runs.
 fn is_found(fault: Fault, invariant: Invariant) {
@@ -42,6 +44,7 @@ fn i4_an_allocation_that_needs_the_room_of_nodes_is_found() {
 #[test]
 fn i5_an_allocated_path_that_does_not_debit_the_node_is_found() {
     is_found(Fault::NodeNotDebited, Invariant::NodeBound);
+    assert!(PlantedFault::is_found_by(Fault::NodeNotDebited, no_invariant_breaks_in_a_hundred_runs));
 }
 
 #[test]
@@ -52,6 +55,7 @@ fn i6_a_promise_that_is_not_checked_is_found() {
 #[test]
 fn i7_room_of_a_follower_that_is_not_asked_is_found() {
     is_found(Fault::CreditWithoutDebit, Invariant::WriteMembers);
+    assert!(PlantedFault::is_found_by(Fault::CreditWithoutDebit, no_invariant_breaks_in_a_hundred_runs));
 }
 
 #[test]

@@ -6,8 +6,9 @@
 //!
 //! A span across a change of the mode is not judged: the buckets of both modes may be used up.
 
+use tidegate_capacity::TableMode;
+
 use super::level::{DEBT_MAX, DrainingFill, FINE, fine, units};
-use crate::table_config::TableMode;
 
 /// The checker of one direction of a table, in thousandths.
 #[derive(Debug, Default)]
@@ -76,7 +77,6 @@ impl TableBound {
 }
 
 #[cfg(test)]
-#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

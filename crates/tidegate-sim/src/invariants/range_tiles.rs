@@ -3,12 +3,11 @@
 //! joins conserve rates and levels. I11: the ceiling of a key never decreases because partitions
 //! were added.
 
+use tidegate_capacity::view::{DirectionView, PartitionView, TableView};
+use tidegate_capacity::{KeyRange, Position, Units};
+
 use super::books::{PartitionBook, TableBook};
 use super::level::{FINE, LevelSpan, fine, units};
-use crate::layout::key_range::KeyRange;
-use crate::layout::position::Position;
-use crate::trace::{DirectionView, PartitionView, TableView};
-use crate::units::Units;
 
 /// Whether the partition that decided owns the key.
 #[inline]
@@ -107,7 +106,6 @@ pub(super) fn check_numbers(table: &TableBook, after: &[PartitionView]) -> Optio
 }
 
 #[cfg(test)]
-#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -3,12 +3,15 @@
 
 use core::time::Duration;
 
-use super::*;
-use crate::admission::settlement::Settlement;
-use crate::admission::throttled::Bound;
-use crate::layout::key_range::KeyRange;
-use crate::layout::position::PartitionBy;
-use crate::trace::{DirectionView, MemberPositions, NodeView, TokensView, TracedAccess};
+use tidegate_capacity::view::{
+    DirectionView, MemberPositions, NodeView, NodesView, PartitionView, TableView, TokensView,
+};
+use tidegate_capacity::{
+    AccessOperation, Bound, KeyRange, PartitionBy, PartitionId, Position, Settlement, TableMode, Units,
+};
+use tidegate_core::Timestamp;
+use tidegate_sim::invariants::trace::{TracedAccess, TracedAdmission, TracedRefusal, TracedReturn};
+use tidegate_sim::invariants::{Invariant, InvariantChecker, LivenessTerms, TracedCharge};
 
 const BEGIN: u64 = 1_000_000;
 
@@ -419,13 +422,20 @@ fn i15_a_wrong_bill_and_a_second_attempt_that_counts_are_found() {
     assert_eq!(shown(5, 5), [15]);
 }
 
-impl TableView {
-    /// Changes both directions of the first partition.
+/// Changes of the first partition of a view.
+trait FirstPartition {
+    /// Changes both directions.
+    fn directions_mut(&mut self, change: impl FnMut(&mut DirectionView));
+
+    /// The levels of its writes after so many thousandths were charged to them.
+    fn spend(&mut self, from_allocation: i64, from_burst: i64);
+}
+
+impl FirstPartition for TableView {
     fn directions_mut(&mut self, change: impl FnMut(&mut DirectionView)) {
         self.partitions[0].directions.iter_mut().for_each(change);
     }
 
-    /// The levels of the first partition's writes after so many thousandths were charged to them.
     fn spend(&mut self, from_allocation: i64, from_burst: i64) {
         let direction = &mut self.partitions[0].directions[1];
         direction.allocation = direction.allocation - Units::from_thousandths(from_allocation);

@@ -1,8 +1,9 @@
 //! I15: the units that partitions have admitted add up to those of the admitted requests, and those
 //! that they were asked for to those of first attempts.
 
+use tidegate_capacity::view::TableView;
+
 use super::level::{fine, units};
-use crate::trace::TableView;
 
 /// Sums of one direction of a table, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +64,6 @@ impl UnitSums {
 }
 
 #[cfg(test)]
-#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 
