@@ -2,6 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::kit::report::ListedExperiment;
+
 /// An experiment, as reports name it.
 ///
 /// The experiments are the laboratory's. A scenario that belongs to one has its note, so that the
@@ -16,6 +18,13 @@ pub struct ExperimentNote {
     pub title: &'static str,
     /// A few sentences that describe it.
     pub description: &'static str,
+}
+
+impl ExperimentNote {
+    /// The experiment in the list of a page.
+    pub(crate) const fn listed(&self) -> ListedExperiment {
+        ListedExperiment { id: self.id, name: self.name, title: self.title }
+    }
 }
 
 impl Serialize for ExperimentNote {

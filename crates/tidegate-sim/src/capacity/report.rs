@@ -18,6 +18,7 @@ use crate::capacity::gate;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
 use crate::kit::gate_line::{GateLine, GateOutcome};
+use crate::kit::report::{count_of, sorted_seeds};
 
 /// The report of runs. The same runs give the same report, byte for byte.
 #[derive(Clone, Debug, Serialize)]
@@ -72,12 +73,7 @@ impl CapacityReport {
 
     /// Whether no line of the gate fails.
     pub fn passes(&self) -> bool {
-        self.gate.iter().all(|line| line.outcome != GateOutcome::Fail)
-    }
-
-    /// How many lines of the gate have this outcome.
-    pub(crate) fn count(&self, outcome: GateOutcome) -> usize {
-        self.gate.iter().filter(|line| line.outcome == outcome).count()
+        count_of(&self.gate, GateOutcome::Fail) == 0
     }
 
     /// The first run of each workload, whose pictures are shown.
@@ -93,10 +89,7 @@ impl CapacityReport {
 
     /// The seeds, in order.
     pub(crate) fn seeds(&self) -> Vec<u64> {
-        let mut seeds: Vec<u64> = self.runs.iter().map(|run| run.scenario.seed).collect();
-        seeds.sort_unstable();
-        seeds.dedup();
-        seeds
+        sorted_seeds(self.runs.iter().map(|run| run.scenario.seed))
     }
 
     /// The designs that were compared on the workloads or tables, in order.

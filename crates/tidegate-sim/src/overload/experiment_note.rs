@@ -2,6 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::kit::report::ListedExperiment;
+
 /// An experiment, as reports name and show it.
 ///
 /// The experiments are the laboratory's. A scenario that belongs to one has its note, so that the
@@ -39,6 +41,13 @@ impl OpenedVariants {
             Self::One(name) => variant == name,
             Self::None => false,
         }
+    }
+}
+
+impl OverloadExperimentNote {
+    /// The experiment in the list of a page.
+    pub(crate) const fn listed(&self) -> ListedExperiment {
+        ListedExperiment { id: self.name, name: self.name, title: self.title }
     }
 }
 

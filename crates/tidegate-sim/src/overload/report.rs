@@ -14,6 +14,7 @@ use super::experiment_note::OverloadExperimentNote;
 use super::ledger::OverloadRule;
 use super::run::OverloadRun;
 use super::summary::VariantSummary;
+use crate::kit::report::{count_of, sorted_seeds};
 use crate::kit::{GateLine, GateOutcome};
 
 /// The report of runs. The same runs give the same report, byte for byte.
@@ -49,20 +50,12 @@ impl OverloadReport {
 
     /// Whether no line of the gate fails.
     pub fn passes(&self) -> bool {
-        self.count(GateOutcome::Fail) == 0
-    }
-
-    /// How many lines of the gate have this outcome.
-    pub(crate) fn count(&self, outcome: GateOutcome) -> usize {
-        self.gate.iter().filter(|line| line.outcome == outcome).count()
+        count_of(&self.gate, GateOutcome::Fail) == 0
     }
 
     /// The seeds, in order.
     pub(crate) fn seeds(&self) -> Vec<u64> {
-        let mut seeds: Vec<u64> = self.runs.iter().map(|run| run.scenario.seed).collect();
-        seeds.sort_unstable();
-        seeds.dedup();
-        seeds
+        sorted_seeds(self.runs.iter().map(|run| run.scenario.seed))
     }
 
     /// The experiments that were run, in order; `None` for a scenario of one's own.

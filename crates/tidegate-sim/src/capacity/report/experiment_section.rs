@@ -11,8 +11,8 @@ use super::line_chart::line_chart;
 use super::table_story::{maps, plans, victims};
 use crate::capacity::experiment_note::ExperimentNote;
 use crate::capacity::run::{CapacityRun, DesignResult, StreamResult};
-use crate::kit::gate_table::gate_table;
 use crate::kit::markup::{escaped, thousands};
+use crate::kit::report::gate_table;
 use crate::kit::{Chart, ChartLine, Shade};
 
 /// The tables that are shown of an experiment.

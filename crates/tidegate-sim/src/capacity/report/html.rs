@@ -10,14 +10,15 @@ use super::heat_map::LEVELS;
 use super::line_chart::line_chart;
 use super::table_story::{maps, plans, victims};
 use crate::capacity::design::Design;
+use crate::capacity::experiment_note::ExperimentNote;
 use crate::capacity::invariant::JUDGED;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
-use crate::kit::gate_line::GateOutcome;
-use crate::kit::gate_table::gate_table;
 use crate::kit::markup::{escaped, thousands};
+use crate::kit::report::{close_page, gate, list_experiments, open_page, verdict};
 
-const STYLE: &str = include_str!("../../kit/report.css");
+const ABOUT_EXPERIMENTS: &str =
+    "<p>Each is a world of its own, made for one claim, with rates and a length of its own.</p>\n";
 
 impl CapacityReport {
     /// The report as one HTML file with pictures.
@@ -28,19 +29,17 @@ impl CapacityReport {
 
 /// The whole page.
 fn page(report: &CapacityReport) -> String {
-    let mut html = String::with_capacity(1 << 20);
-    html.push_str(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width\"><title>Tidegate: capacity designs compared</title><style>\n",
-    );
-    html.push_str(STYLE);
-    html.push_str("</style></head><body>\n<h1>Capacity designs compared</h1>\n");
-    verdict(&mut html, report);
+    let (title, heading) = ("Tidegate: capacity designs compared", "Capacity designs compared");
+    let mut html = open_page(title, heading, "");
+    summary(&mut html, report);
+    verdict(&mut html, &report.gate);
     how_to_read(&mut html, report);
     if !report.tables.is_empty() {
         shares(&mut html, report);
     }
-    contents(&mut html, report);
+    let experiments: Vec<_> =
+        report.shown().iter().filter_map(|run| run.scenario.experiment).map(ExperimentNote::listed).collect();
+    list_experiments(&mut html, ABOUT_EXPERIMENTS, &experiments, &report.gate);
     for run in report.shown() {
         if let Some(experiment) = run.scenario.experiment {
             experiment_section(&mut html, report, run, experiment);
@@ -50,13 +49,14 @@ fn page(report: &CapacityReport) -> String {
             section(&mut html, run, table, index);
         }
     }
-    gate(&mut html, report);
+    gate(&mut html, &report.gate);
     checkers(&mut html, report);
-    html.push_str("</body></html>\n");
+    close_page(&mut html);
     html
 }
 
-fn verdict(html: &mut String, report: &CapacityReport) {
+/// The seeds, the time and the number of requests.
+fn summary(html: &mut String, report: &CapacityReport) {
     let seeds = report.seeds();
     let seeds = match seeds.as_slice() {
         [one] => format!("Seed {one}"),
@@ -76,17 +76,6 @@ fn verdict(html: &mut String, report: &CapacityReport) {
         html,
         "<p class=\"dim\">{seeds}.{seconds} {} requests decided over all designs.</p>",
         thousands(report.decisions)
-    );
-    let (pass, fail, open) = (
-        report.count(GateOutcome::Pass),
-        report.count(GateOutcome::Fail),
-        report.count(GateOutcome::NotJudged),
-    );
-    let (class, word) = if fail == 0 { ("pass", "Nothing failed") } else { ("fail", "The gate fails") };
-    let _ = writeln!(
-        html,
-        "<p><b class=\"{class}\">{word}:</b> {pass} lines of the gate pass, {fail} fail, {open} are not judged. <a \
-         href=\"#gate\">All lines</a></p>"
     );
 }
 
@@ -140,36 +129,6 @@ fn shares(html: &mut String, report: &CapacityReport) {
         let _ = writeln!(html, "<td class=\"n\">{:.2} %</tr>", summary.fluid.floor * 100.0);
     }
     html.push_str("</table></div>\n");
-}
-
-/// The experiments, and how many of their lines pass.
-fn contents(html: &mut String, report: &CapacityReport) {
-    let experiments: Vec<_> = report.shown().iter().filter_map(|run| run.scenario.experiment).collect();
-    if experiments.is_empty() {
-        return;
-    }
-    html.push_str(
-        "<h2>Experiments</h2>\n<p>Each is a world of its own, made for one claim, with rates and a length of its \
-         own.</p>\n<table><tr><th>experiment<th>what is tried<th class=\"n\">lines that pass<th \
-         class=\"n\">lines that fail</tr>\n",
-    );
-    for experiment in experiments {
-        let count = |outcome| {
-            let lines = report.gate.iter().filter(|line| line.group == Some(experiment.id));
-            lines.filter(|line| line.outcome == outcome).count()
-        };
-        let fails = count(GateOutcome::Fail);
-        let class = if fails == 0 { "pass" } else { "fail" };
-        let _ = writeln!(
-            html,
-            "<tr><td><a href=\"#{}\">{}</a><td>{}<td class=\"n\">{}<td class=\"n {class}\">{fails}</tr>",
-            experiment.id,
-            experiment.name,
-            experiment.title,
-            count(GateOutcome::Pass)
-        );
-    }
-    html.push_str("</table>\n");
 }
 
 fn name_of(summary: &TableSummary) -> (String, String) {
@@ -250,11 +209,6 @@ fn numbers(html: &mut String, run: &CapacityRun, table: usize) {
         "</table></div>\n<p class=\"dim\">Recovery: from the onset of the trouble to the end of the first ten seconds \
          with less than 1 % throttled.</p>\n",
     );
-}
-
-fn gate(html: &mut String, report: &CapacityReport) {
-    html.push_str("<h2 id=\"gate\">Gate</h2>\n");
-    gate_table(html, report.gate.iter());
 }
 
 fn checkers(html: &mut String, report: &CapacityReport) {

@@ -4,19 +4,14 @@ use core::fmt;
 
 use super::CapacityReport;
 use super::experiment_section::{name_of, refused_by, shown_streams};
-use crate::kit::gate_line::GateOutcome;
+use crate::kit::report::{fmt_counts, fmt_gate, seeds_in_words};
 
 impl fmt::Display for CapacityReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.runs.is_empty() {
             return writeln!(f, "nothing was simulated");
         }
-        let seeds = self.seeds();
-        let seeds = match seeds.as_slice() {
-            [one] => format!("seed {one}"),
-            [first, .., last] => format!("{} seeds from {first} to {last}", seeds.len()),
-            [] => String::new(),
-        };
+        let seeds = seeds_in_words(&self.seeds());
         let scale = match self.divisor {
             Some(1) => ", full rates".to_owned(),
             Some(divisor) => format!(", rates at 1/{divisor}"),
@@ -29,15 +24,7 @@ impl fmt::Display for CapacityReport {
             self.fmt_shares(f)?;
         }
         self.fmt_experiments(f)?;
-        writeln!(f, "\ngate")?;
-        for line in &self.gate {
-            let word = line.outcome.word();
-            writeln!(
-                f,
-                "  {word:<10}  {:<7}  {}: {} ({})",
-                line.experiment, line.what, line.figure, line.bound
-            )?;
-        }
+        fmt_gate(f, &self.gate, 7)?;
         for run in &self.runs {
             for (design, breach) in
                 run.designs.iter().flat_map(|one| one.breaches.iter().map(move |b| (one, b)))
@@ -54,14 +41,7 @@ impl fmt::Display for CapacityReport {
                 )?;
             }
         }
-        let of = |outcome| self.count(outcome);
-        writeln!(
-            f,
-            "{} lines pass, {} fail, {} are not judged",
-            of(GateOutcome::Pass),
-            of(GateOutcome::Fail),
-            of(GateOutcome::NotJudged)
-        )
+        fmt_counts(f, &self.gate)
     }
 }
 

@@ -6,59 +6,44 @@ use core::fmt::Write as _;
 use super::OverloadReport;
 use super::design_chip::design_chip;
 use super::experiment_page::experiment_page;
-use super::text::seeds_in_words;
-use crate::kit::GateOutcome;
-use crate::kit::gate_table::gate_table;
 use crate::kit::markup::{escaped, thousands};
+use crate::kit::report::{close_page, gate, list_experiments, open_page, seeds_in_words, verdict};
 use crate::overload::design::OverloadDesign;
+use crate::overload::experiment_note::OverloadExperimentNote;
 use crate::overload::ledger::OverloadRule;
 
-const STYLE: &str = include_str!("../../kit/report.css");
 const OWN_STYLE: &str = include_str!("style.css");
 
 impl OverloadReport {
     /// The report as one HTML file with pictures.
     pub fn to_html(&self) -> String {
-        let mut html = String::with_capacity(1 << 20);
-        html.push_str(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-             content=\"width=device-width\"><title>Tidegate: designs under overload compared</title><style>\n",
-        );
-        html.push_str(STYLE);
-        html.push_str(OWN_STYLE);
-        html.push_str("</style></head><body>\n<h1>Designs under overload compared</h1>\n");
-        verdict(&mut html, self);
+        let (title, heading) =
+            ("Tidegate: designs under overload compared", "Designs under overload compared");
+        let mut html = open_page(title, heading, OWN_STYLE);
+        summary(&mut html, self);
+        verdict(&mut html, &self.gate);
         how_to_read(&mut html, self);
-        contents(&mut html, self);
+        let experiments: Vec<_> =
+            self.experiments().into_iter().flatten().map(OverloadExperimentNote::listed).collect();
+        list_experiments(&mut html, "", &experiments, &self.gate);
         for experiment in self.experiments() {
             experiment_page(&mut html, self, experiment);
         }
-        html.push_str("<h2 id=\"gate\">Gate</h2>\n");
-        gate_table(&mut html, self.gate.iter());
+        gate(&mut html, &self.gate);
         checks(&mut html, self);
-        html.push_str("</body></html>\n");
+        close_page(&mut html);
         html
     }
 }
 
-fn verdict(html: &mut String, report: &OverloadReport) {
+/// The seeds and the number of requests.
+fn summary(html: &mut String, report: &OverloadReport) {
     let _ = writeln!(
         html,
         "<p class=\"dim\">{}; the pictures over time show the first. {} requests over all designs, retries \
          included.</p>",
         seeds_in_words(&report.seeds()),
         thousands(report.requests)
-    );
-    let (pass, fail, open) = (
-        report.count(GateOutcome::Pass),
-        report.count(GateOutcome::Fail),
-        report.count(GateOutcome::NotJudged),
-    );
-    let (class, word) = if fail == 0 { ("pass", "Nothing failed") } else { ("fail", "The gate fails") };
-    let _ = writeln!(
-        html,
-        "<p><b class=\"{class}\">{word}:</b> {pass} lines of the gate pass, {fail} fail, {open} are not judged. <a \
-         href=\"#gate\">All lines</a></p>"
     );
 }
 
@@ -81,30 +66,6 @@ fn how_to_read(html: &mut String, report: &OverloadReport) {
         let _ = writeln!(html, "<tr><td>{}<td>{}</tr>", design_chip(design), escaped(design.description));
     }
     html.push_str("</table></div>\n");
-}
-
-/// The experiments, and how many of their lines pass.
-fn contents(html: &mut String, report: &OverloadReport) {
-    if report.experiments().iter().all(Option::is_none) {
-        return;
-    }
-    html.push_str(
-        "<h2>Experiments</h2>\n<table><tr><th>experiment<th>what is tried<th class=\"n\">lines that pass<th \
-         class=\"n\">lines that fail</tr>\n",
-    );
-    for experiment in report.experiments().into_iter().flatten() {
-        let (name, title) = (experiment.name, experiment.title);
-        let lines = || report.gate.iter().filter(|line| line.experiment == name);
-        let count = |outcome| lines().filter(|line| line.outcome == outcome).count();
-        let fails = count(GateOutcome::Fail);
-        let class = if fails == 0 { "pass" } else { "fail" };
-        let _ = writeln!(
-            html,
-            "<tr><td><a href=\"#{name}\">{name}</a><td>{title}<td class=\"n\">{}<td class=\"n {class}\">{fails}</tr>",
-            count(GateOutcome::Pass)
-        );
-    }
-    html.push_str("</table>\n");
 }
 
 fn checks(html: &mut String, report: &OverloadReport) {

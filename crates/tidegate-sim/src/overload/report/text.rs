@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::OverloadReport;
-use crate::kit::GateOutcome;
+use crate::kit::report::{fmt_counts, fmt_gate, seeds_in_words};
 use crate::overload::summary::VariantSummary;
 
 /// Variants of an experiment that are shown; further ones are counted.
@@ -29,15 +29,7 @@ impl fmt::Display for OverloadReport {
                 writeln!(f, "  and {} more, which the gate judges", variants.len() - SHOWN_MAX)?;
             }
         }
-        writeln!(f, "\ngate")?;
-        for line in &self.gate {
-            let word = line.outcome.word();
-            writeln!(
-                f,
-                "  {word:<10}  {:<6}  {}: {} ({})",
-                line.experiment, line.what, line.figure, line.bound
-            )?;
-        }
+        fmt_gate(f, &self.gate, 6)?;
         for violation in self.runs.iter().flat_map(|run| &run.designs).flat_map(|result| &result.violations) {
             writeln!(
                 f,
@@ -45,23 +37,7 @@ impl fmt::Display for OverloadReport {
                 violation.rule, violation.seed, violation.at_ms, violation.service, violation.what
             )?;
         }
-        let of = |outcome| self.count(outcome);
-        writeln!(
-            f,
-            "{} lines pass, {} fail, {} are not judged",
-            of(GateOutcome::Pass),
-            of(GateOutcome::Fail),
-            of(GateOutcome::NotJudged)
-        )
-    }
-}
-
-/// `seed 1`, or `5 seeds from 1 to 5`.
-pub(super) fn seeds_in_words(seeds: &[u64]) -> String {
-    match seeds {
-        [one] => format!("seed {one}"),
-        [first, .., last] => format!("{} seeds from {first} to {last}", seeds.len()),
-        [] => String::new(),
+        fmt_counts(f, &self.gate)
     }
 }
 
