@@ -35,10 +35,10 @@ const CATEGORIES: [Category; 6] = [Product, Simulators, Verification, Tools, Tes
 /// Folders and files that are not of the category of their crate, by the beginning of their paths.
 /// A crate is product if it is published, and a tool if not.
 const EXCEPTIONS: &[(&str, Category)] = &[
-    ("crates/tidegate-sim/", Simulators),
     // Checkers of runs.
-    ("crates/tidegate-capacity/src/invariants", Verification),
-    ("crates/tidegate-capacity/src/trace", Verification),
+    ("crates/tidegate-sim/src/invariants", Verification),
+    ("crates/tidegate-sim/", Simulators),
+    ("crates/tidegate-lab/", Simulators),
     ("crates/tidegate-fuzz/", Verification),
     ("crates/tidegate-store/src/conformance", Verification),
     ("fuzz/", Verification),

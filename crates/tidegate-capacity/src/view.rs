@@ -5,13 +5,13 @@
 
 use tidegate_core::Timestamp;
 
+use crate::admission::tokens::{TokenTerms, Tokens};
 use crate::capacity::Capacity;
 use crate::layout::key_range::KeyRange;
 use crate::layout::members::Members;
 use crate::layout::partition_id::PartitionId;
 use crate::table_config::{TableMode, WriteCheck, WriteQuorum};
 use crate::throughput::{MEMBERS_MAX, Throughput};
-use crate::admission::tokens::{TokenTerms, Tokens};
 use crate::units::Units;
 
 /// A table as routers know it at some instant.
