@@ -17,22 +17,22 @@
 //! partition whose keys are sampled, of which there are at most 256: a sketch and the samples of
 //! four windows. Of a table by ranges the latter is 224 KiB.
 
-pub mod boost;
+pub(crate) mod boost;
 pub(crate) mod demand;
-pub mod growth;
+pub(crate) mod growth;
 pub(crate) mod growth_watch;
 pub(crate) mod load_history;
-pub mod merge;
+pub(crate) mod merge;
 pub(crate) mod observation;
-pub mod on_demand;
-pub mod placement;
-pub mod plan;
+pub(crate) mod on_demand;
+pub(crate) mod placement;
+pub(crate) mod plan;
 pub(crate) mod recent_loads;
-pub mod relocation;
-pub mod reshape;
-pub mod sketch;
-pub mod split;
-pub mod warm_throughput;
+pub(crate) mod relocation;
+pub(crate) mod reshape;
+pub(crate) mod sketch;
+pub(crate) mod split;
+pub(crate) mod warm_throughput;
 
 mod boosts;
 mod census;

@@ -62,9 +62,6 @@ pub use builder::{CapacityBuilder, CheckedCapacity};
 pub use capacity::{Admission, Capacity, Fingerprint};
 pub use control::reshape::SplitShares;
 pub use control::warm_throughput::WarmThroughput;
-pub use control::{
-    boost, growth, merge, on_demand, placement, plan, relocation, reshape, sketch, split, warm_throughput,
-};
 pub use error::CapacityError;
 #[cfg(tidegate_planted_faults)]
 pub use fault::Fault;
@@ -82,3 +79,60 @@ pub use status::{
 pub use table_config::{AccessBytes, Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
 pub use tidegate_core::AccessOperation;
 pub use units::Units;
+
+/// Boosts: rates above their shares for partitions that are throttled while their table is not.
+pub mod boost {
+    pub use crate::control::boost::*;
+}
+
+/// Growth: tables whose limits follow the units that they admit, and whose partitions are cut for
+/// what they can reach at once.
+pub mod growth {
+    pub use crate::control::growth::*;
+}
+
+/// Merges: neighbours that have been cool for long become one partition again.
+pub mod merge {
+    pub use crate::control::merge::*;
+}
+
+/// Tables on demand: a limit that follows the throughput that was used.
+pub mod on_demand {
+    pub use crate::control::on_demand::*;
+}
+
+/// The seam to the store whose partitions lie on nodes: relocation really moves data there.
+pub mod placement {
+    pub use crate::control::placement::*;
+}
+
+/// Plans: one split, merge or move that is proposed or runs, with its reason and its benefit.
+pub mod plan {
+    pub use crate::control::plan::*;
+}
+
+/// Relocation: replicas leave a node that is asked for more than it can do.
+pub mod relocation {
+    pub use crate::control::relocation::*;
+}
+
+/// Changes of partitions while accesses are decided: cuts, joins, moves and boosts.
+pub mod reshape {
+    pub use crate::control::reshape::*;
+}
+
+/// Samples of the keys that a partition is asked for, kept only while it is warm.
+pub mod sketch {
+    pub use crate::control::sketch::*;
+}
+
+/// The verdict on a partition that is asked for more than its ceiling: where to cut it, or why not.
+pub mod split {
+    pub use crate::control::split::*;
+}
+
+/// Warm throughput: what a table can reach at once, because its partitions are there or may be cut
+/// without the delay of a verdict.
+pub mod warm_throughput {
+    pub use crate::control::warm_throughput::*;
+}
