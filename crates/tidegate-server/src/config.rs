@@ -81,12 +81,12 @@ impl ServerConfig {
 
     /// Moves the listener with this role to another address, or adds one without TLS.
     pub fn listen(&mut self, role: ListenerRole, address: Address) -> &mut ListenerPolicy {
-        let known = self.listeners.iter().position(|listener| listener.role == role);
-        let place = known.unwrap_or_else(|| {
-            self.listeners.push(ListenerPolicy::new(role, address.clone()));
-            self.listeners.len() - 1
-        });
-        self.listeners[place].address = address;
+        let place = self.listeners.iter().position(|listener| listener.role == role);
+        let place = place.unwrap_or(self.listeners.len());
+        match self.listeners.get_mut(place) {
+            Some(listener) => listener.address = address,
+            None => self.listeners.push(ListenerPolicy::new(role, address)),
+        }
         &mut self.listeners[place]
     }
 

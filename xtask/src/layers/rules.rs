@@ -138,8 +138,8 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];
 
-/// Crates that are published for `cargo install tidegate-cli` alone. Their API is no promise:
-/// nothing lists it, and the first line of each crate says so.
+/// Crates that are published for `cargo install tidegate-cli` alone. Their API is no promise and is
+/// in no list; the first line of each crate has [`INTERNAL_NOTICE`].
 pub(crate) const INTERNAL: &[&str] =
     &["tidegate-net", "tidegate-proxy", "tidegate-server", "tidegate-sim", "tidegate-cli"];
 

@@ -12,9 +12,9 @@
 //! - when a partition of a provisioned table is pressed, and the table has fewer partitions than in
 //!   former days. It is halved.
 //!
-//! The access that presses a partition says so ([`Capacity::wants_growth`]). A caller that looks
-//! every ten milliseconds has the cuts made before the other half is used, for loads of up to fifty
-//! times the ceiling of a partition. No partitions are kept for that.
+//! An access that presses a partition sets the signal [`Capacity::wants_growth`]. A caller that
+//! looks at it every ten milliseconds has the cuts made before the other half is used, for loads
+//! of up to fifty times the ceiling of a partition. No partitions are kept for that.
 //!
 //! Nodes promise the shares of partitions only, so cuts change no promise. Units that full nodes
 //! refuse are not admitted, and so raise no limit.

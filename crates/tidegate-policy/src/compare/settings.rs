@@ -255,7 +255,8 @@ fn signal_in_words(signal: &SignalConfig) -> String {
 /// the store of a policy that names none.
 fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> SettingLeaves {
     let Policy {
-        listen,
+        // Read by role.
+        listen: _,
         store,
         memory,
         namespaces,
@@ -273,8 +274,7 @@ fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> SettingLeaves 
     let mut all = SettingLeaves::default();
     all.under("listen", |all| {
         for role in ListenerRole::ALL {
-            let listener = listen.iter().find(|listener| listener.role == role);
-            all.add(role.as_str(), listener.map_or_else(none, self::listener));
+            all.add(role.as_str(), policy.listener(role).map_or_else(none, listener));
         }
     });
     all.extend(store_settings(&store.kind(has_quotas)));

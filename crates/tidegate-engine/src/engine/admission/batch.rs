@@ -161,7 +161,7 @@ impl Engine {
             [request] => {
                 let demand = demands.pop().flatten();
                 let waited = Waited { is_offered: true, ..waited };
-                // One that may not wait for its turn is refused where it would.
+                // A request without `may_wait_until` is refused at the point where others wait.
                 let step = self.admit_patient(request, waited, demand, seat, None, now);
                 step.map_err(|source| BatchError::Request { at: 0, source })
             }
