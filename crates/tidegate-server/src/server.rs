@@ -263,11 +263,9 @@ impl OpenListener {
         let ListenerPolicy { role, proxy_protocol, .. } = *policy;
         let tls = policy.tls.as_ref().map(|tls| Tls::open(tls_files(tls))).transpose()?.map(Arc::new);
         let (listener, bound) = Listener::open(&policy.address, config.bounds.backlog).await?;
-        let operators = match role {
-            ListenerRole::Admin => true,
-            ListenerRole::Http => bound.is_local() && !config.has_listener(ListenerRole::Admin),
-            ListenerRole::Proxy | ListenerRole::Grpc | ListenerRole::Resp => false,
-        };
+        let has_no_admin = !config.has_listener(ListenerRole::Admin);
+        let operators =
+            role == ListenerRole::Admin || (role == ListenerRole::Http && bound.is_local() && has_no_admin);
         let is_plain_loopback = tls.is_none() && bound.is_local() && bound.tcp().is_some();
         let serves = ListenerService { role, operators, is_plain_loopback, proxy_protocol };
         Ok(Self { listener, bound, serves, tls })

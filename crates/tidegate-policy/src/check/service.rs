@@ -62,14 +62,13 @@ pub(super) fn listen(
 }
 
 /// The listener whose address one with this role takes, in words, and how to mend that.
-fn taken(role: ListenerRole) -> (&'static str, &'static str) {
-    match role {
-        ListenerRole::Admin => {
-            ("http", "use another port, or remove `admin` to serve it on the http listener")
+fn taken(role: ListenerRole) -> (&'static str, String) {
+    match (role, role.usual_port()) {
+        (ListenerRole::Admin, _) => {
+            ("http", "use another port, or remove `admin` to serve it on the http listener".to_owned())
         }
-        ListenerRole::Http | ListenerRole::Proxy => ("another listener", "use another port"),
-        ListenerRole::Grpc => ("another listener", "use another port, for example 127.0.0.1:8081"),
-        ListenerRole::Resp => ("another listener", "use another port, for example 127.0.0.1:6380"),
+        (_, Some(port)) => ("another listener", format!("use another port, for example 127.0.0.1:{port}")),
+        (_, None) => ("another listener", "use another port".to_owned()),
     }
 }
 

@@ -34,6 +34,15 @@ impl ListenerRole {
         }
     }
 
+    /// The port that callers expect of its protocol; `None` if there is no such port.
+    pub(crate) const fn usual_port(self) -> Option<u16> {
+        match self {
+            Self::Grpc => Some(8081),
+            Self::Resp => Some(6380),
+            Self::Http | Self::Admin | Self::Proxy => None,
+        }
+    }
+
     /// Whether its callers need a grant where a policy has grants. A request that the reverse proxy
     /// passes on shows none to this daemon.
     pub const fn asks_for_grants(self) -> bool {

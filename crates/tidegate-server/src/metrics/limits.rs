@@ -269,8 +269,7 @@ impl LimitSeries {
     fn remove(&self, is_gone: impl Fn(Reason) -> bool) {
         self.families.near.remove(&self.labels);
         self.families.shadow.remove(&self.labels);
-        for protocol in [Protocol::Http, Protocol::Authorize, Protocol::Rls, Protocol::Resp, Protocol::Proxy]
-        {
+        for protocol in Protocol::ALL {
             for reason in Reason::ALL.into_iter().filter(|one| is_gone(*one)).map(Some).chain([None]) {
                 self.families.decisions.remove(&self.decision(reason, protocol));
             }
