@@ -125,8 +125,8 @@ pub(crate) struct LeaseCharge {
     pub(crate) shadow_refused: bool,
     /// The endings of work on which it is given back.
     pub(crate) refund_on: RefundSet,
-    /// Which tokens were taken; `None` if none were, or of those that were granted to the requests
-    /// that waited and to no other.
+    /// The lease that the tokens came from; `None` for no tokens and for tokens granted to the
+    /// request itself, which cannot be put back.
     pub(crate) stamp: Option<Stamp>,
     /// Whether it is a good time to ask the store, once nothing is put back any more.
     pub(crate) renew: bool,

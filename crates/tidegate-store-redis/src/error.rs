@@ -55,7 +55,7 @@ pub enum OpenError {
     #[error("a store in Redis needs a tokio runtime; open it within one")]
     NoRuntime,
     /// No random numbers for the marker of the epoch.
-    #[error("the machine gives no random numbers; see its entropy source")]
+    #[error("cannot read random bytes from the operating system")]
     NoRandomness(#[source] getrandom::Error),
 }
 

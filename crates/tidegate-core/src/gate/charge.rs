@@ -371,8 +371,8 @@ impl KeyTable {
         }
     }
 
-    /// When a key may come back for which there is no ring or permit: it is not known which of them
-    /// is freed first.
+    /// The retry time of a key that found no free ring or permit set; which one is freed first is
+    /// unknown.
     fn room_again(key: KeyHash, now: Timestamp) -> Timestamp {
         Self::retry_when_full(key, now.saturating_add(Duration::from_secs(1)), now)
     }

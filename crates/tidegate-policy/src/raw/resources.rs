@@ -144,8 +144,9 @@ pub(crate) enum ResourceShareForm {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, rename = "queue")]
 pub(crate) struct QueueForm {
-    /// The most requests that wait at a time, 1 to 1000000. Then a request takes the place of the
-    /// newest one of the longest line of a tenant in the lowest class. Default: `10000`.
+    /// The most requests that wait at a time, 1 to 1000000. When so many wait, a new request
+    /// displaces the newest request of the tenant with the longest line in the lowest class.
+    /// Default: `10000`.
     #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) requests: Option<u64>,
     /// The most memory of requests that wait, 64KiB to 64GiB. Default: `64MiB`.
@@ -247,9 +248,9 @@ impl WeightsForm {
 }
 
 /// The delay of the queue above which requests of a class are shed, 1ms to 1h, or `off`. A queue
-/// that is shorter at some moment of every 100 ms sheds at most its least important requests; and
-/// the delay is never less than twice the time between two places that come free, nor than twelve
-/// times this time or twice the typical service time, whichever is less.
+/// that is shorter at some moment of every 100 ms sheds at most its least important requests.
+/// The delay in force is the largest of this one, 2·gap, and the smaller of 12·gap and twice the
+/// typical service time, where gap is the time between two freed places.
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, rename = "delay_target")]

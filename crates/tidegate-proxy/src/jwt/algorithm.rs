@@ -80,7 +80,7 @@ pub enum KeyError {
     #[error("a secret of {0} bytes can be guessed; use at least 32 random bytes, 64 for HS512")]
     ShortSecret(usize),
     /// The secret is a key in PEM.
-    #[error("the secret is a key in PEM, which is no secret; give it as a public key")]
+    #[error("`secret_file` holds a key in PEM; name its public key under `keys_file`")]
     SecretIsPem,
     /// The text holds no block of PEM.
     #[error("there is no public key in PEM; the file should hold -----BEGIN PUBLIC KEY-----")]

@@ -355,7 +355,7 @@ impl Session {
         if let Some(command) = command {
             return Ok(command);
         }
-        // Before the question who it is, which a request from a browser does not answer either.
+        // Checked before authentication: a browser that sends HTTP here has no credentials either.
         self.end_http(&arguments[0])?;
         self.identity.caller()?;
         Err(unknown(arguments))
