@@ -43,20 +43,9 @@ impl fmt::Display for Class {
 }
 
 /// A name that is no class.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("class \"{0}\" does not exist; use critical_plus, critical, sheddable_plus or sheddable")]
 pub struct UnknownClass(pub String);
-
-impl fmt::Display for UnknownClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(value) = self;
-        write!(
-            f,
-            "class \"{value}\" does not exist; use critical_plus, critical, sheddable_plus or sheddable"
-        )
-    }
-}
-
-impl core::error::Error for UnknownClass {}
 
 impl FromStr for Class {
     type Err = UnknownClass;

@@ -46,6 +46,7 @@ pub mod text;
 pub mod time;
 
 mod address;
+mod debug_fields;
 mod error_chain;
 mod scope;
 mod sync;

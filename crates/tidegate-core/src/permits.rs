@@ -27,7 +27,6 @@ mod loom;
 #[cfg(not(tidegate_loom))]
 mod tests;
 
-use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
@@ -407,11 +406,7 @@ impl Permits {
     }
 }
 
-impl fmt::Debug for Permits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permits").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(Permits { bytes });
 
 impl PermitSet {
     fn new() -> Self {

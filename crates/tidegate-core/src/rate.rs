@@ -27,42 +27,24 @@ pub struct Rate {
 }
 
 /// Why a rate is not one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RateError {
     /// Zero units.
+    #[error("rate \"{0}\" admits nothing; use at least 1 unit, or block the key")]
     Zero(String),
     /// The span is zero or longer than [`Rate::PER_MAX`].
+    #[error("rate \"{0}\" has a span that is zero or longer than a year; use a span from 1ns to 365d")]
     Span(String),
     /// More than [`Rate::UNITS_PER_SECOND_MAX`].
+    #[error(
+        "rate \"{0}\" is above 1000000000 units a second, the largest that is counted exactly; count in larger units"
+    )]
     TooFast(String),
     /// Not of the form `units/span`.
+    #[error("rate \"{0}\" is not written as units/span; write for example 100/s, 5/10m or 1000/1d")]
     Form(String),
 }
-
-impl fmt::Display for RateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Zero(value) => {
-                write!(f, "rate \"{value}\" admits nothing; use at least 1 unit, or block the key")
-            }
-            Self::Span(value) => write!(
-                f,
-                "rate \"{value}\" has a span that is zero or longer than a year; use a span from 1ns to 365d"
-            ),
-            Self::TooFast(value) => write!(
-                f,
-                "rate \"{value}\" is above 1000000000 units a second, the largest that is counted exactly; count in larger units"
-            ),
-            Self::Form(value) => write!(
-                f,
-                "rate \"{value}\" is not written as units/span; write for example 100/s, 5/10m or 1000/1d"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for RateError {}
 
 impl Rate {
     /// The longest span a rate may be given over: 365 days.
@@ -235,16 +217,9 @@ pub fn parse_span(text: &str) -> Option<Duration> {
 pub struct TimeSpan(pub Duration);
 
 /// A text that is no span of time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not a span of time; write for example 10s, 5m, 1h30m or 1d")]
 pub struct SpanError(pub String);
-
-impl fmt::Display for SpanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\" is not a span of time; write for example 10s, 5m, 1h30m or 1d", self.0)
-    }
-}
-
-impl core::error::Error for SpanError {}
 
 impl From<Duration> for TimeSpan {
     fn from(span: Duration) -> Self {

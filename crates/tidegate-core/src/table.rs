@@ -49,7 +49,6 @@ mod loom;
 #[cfg(not(tidegate_loom))]
 mod tests;
 
-use core::fmt;
 use core::hash::{BuildHasher, Hasher};
 
 pub(crate) use blocks::Blocks;
@@ -655,14 +654,7 @@ impl KeyTable {
     }
 }
 
-impl fmt::Debug for KeyTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyTable")
-            .field("config", &self.config)
-            .field("lines", &self.lines)
-            .finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(KeyTable { config, lines });
 
 /// `count` words of zero. The allocator hands out untouched zeroed pages, and the conversion to
 /// atomics is done in place (the standard library collects a mapped `Vec` into its own buffer), so

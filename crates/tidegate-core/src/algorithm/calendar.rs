@@ -24,7 +24,6 @@
 //! **Limit changes.** Usage is kept, also when zone or first day of the week change: it counts in
 //! the window that holds `now`. Another unit starts fresh.
 
-use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -318,16 +317,7 @@ impl Clone for Calendar {
     }
 }
 
-impl fmt::Debug for Calendar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calendar")
-            .field("limit", &self.limit)
-            .field("unit", &self.unit)
-            .field("zone", &self.zone)
-            .field("week_start", &self.week_start)
-            .finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(Calendar { limit, unit, zone, week_start });
 
 impl PartialEq for Calendar {
     fn eq(&self, other: &Self) -> bool {

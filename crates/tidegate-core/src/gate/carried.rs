@@ -6,7 +6,6 @@
 //! instant at which it is full again, as redis-cell does; a window keeps its count. A rate and a
 //! quota ([`Algorithm::is_quota`]) of one key are two counters, wherever they are kept.
 
-use core::fmt;
 use core::hash::Hasher;
 use core::time::Duration;
 use std::borrow::Cow;
@@ -95,25 +94,18 @@ pub struct Carried {
 }
 
 /// A reason why a carried limit cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CarryError {
     /// Concurrency: its permits would never be released.
+    #[error("a concurrency limit cannot arrive with a request; write it into the policy")]
     Concurrency,
     /// Too many different windows arrived.
+    #[error(
+        "more than 65536 different windows arrived with requests; use fewer, or write the limits into the policy"
+    )]
     TooManyWindows,
 }
-
-impl fmt::Display for CarryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Concurrency => f.write_str("a concurrency limit cannot arrive with a request; write it into the policy"),
-            Self::TooManyWindows => f.write_str("more than 65536 different windows arrived with requests; use fewer, or write the limits into the policy"),
-        }
-    }
-}
-
-impl core::error::Error for CarryError {}
 
 impl CarriedLimit<'_> {
     /// The identity of the counter, as bytes that no limit of a policy has: two carried limits of

@@ -1,10 +1,8 @@
 //! The other operations on a counter: peek, report, refund, reset, block.
 
-use core::fmt;
-
 use super::Gate;
 use super::build::Compiled;
-use super::permit::{LimitStatus, Permit};
+use super::permit::LimitStatus;
 use super::probe::{Answer, LocatedCounter, Probe, Probes};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
@@ -24,20 +22,12 @@ pub struct Peek<'a> {
 }
 
 /// A limit could not be charged or blocked: the table has no room for another key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key table has no room for another key before {until}; give it more memory")]
 pub struct TableFull {
     /// When the first of the keys in the way drains.
     pub until: Timestamp,
 }
-
-impl fmt::Display for TableFull {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { until } = self;
-        write!(f, "the key table has no room for another key before {until}; give it more memory")
-    }
-}
-
-impl core::error::Error for TableFull {}
 
 impl Gate {
     /// The answer of [`Gate::check`], without changing anything.
@@ -52,11 +42,6 @@ impl Gate {
         // A block for exceeding is only set by real requests.
         let refusal = refused.then(|| self.explain_refusal(&probes, &values, now));
         Peek { refusal, limits }
-    }
-
-    /// A permit that holds nothing, for callers that combine permits.
-    pub fn empty_permit(&self, now: Timestamp) -> Permit {
-        Permit::new(Cost::ONE, now)
     }
 
     /// Charges `cost` to every limit that matches whether or not there is room, as for work already

@@ -12,7 +12,7 @@ use crate::algorithm::Algorithm;
 use crate::time::Timestamp;
 
 /// The usage of a key, with the tokens in this member's hand counted as unused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Balance {
     /// When nothing is used any more if nothing else is charged: of a bucket when it is full, of a
     /// window its end.
@@ -31,8 +31,6 @@ pub struct LedgerLevel {
 }
 
 impl Balance {
-    pub(super) const NONE: Self = Self { reset_at: Timestamp::MIN, used: 0 };
-
     /// The balance after the ledger reported `level` at `now`, of which `in_hand` tokens are this
     /// member's.
     pub(super) fn of(terms: &Terms, level: LedgerLevel, in_hand: u64, now: Timestamp) -> Self {

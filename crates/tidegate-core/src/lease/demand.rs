@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 /// few requests: otherwise the average would lag behind the obvious rate for seconds. (The
 /// bias correction of exponential averages.) Once it is silent it may as well have been a few
 /// requests at once, and the average counts as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Demand {
     /// Millionths of a unit a second.
     micro: u64,
@@ -57,8 +57,6 @@ const CURVE: u64 = SLOPE - (1 << (HALF_LIFE_BITS - 1));
 const MICRO_MAX: u64 = 1 << 62;
 
 impl Demand {
-    pub(super) const NONE: Self = Self { micro: 0, at: Timestamp::MIN, told: 0, born_ms: 0, seen: 0 };
-
     /// Counts `units` asked for at `now`, by one request.
     pub(super) fn add(&mut self, units: u64, now: Timestamp) {
         if self.has_faded(now) {

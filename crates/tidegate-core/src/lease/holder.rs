@@ -70,7 +70,7 @@ use crate::time::{Timestamp, duration_nanos};
 /// assert_eq!(holder.take(&terms, Cost::ONE, 1, now), Take::Taken { renew: false });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// Tokens that may be spent, in parts of a token by the period in nanoseconds.
     level: u64,
@@ -222,37 +222,8 @@ impl Holder {
 
     /// A holder without a lease. `incarnation` is a number that the member has not used before for
     /// this key.
-    pub const fn new(incarnation: u32) -> Self {
-        Self {
-            level: 0,
-            over: 0,
-            at: Timestamp::MIN,
-            until: Timestamp::MIN,
-            renew_at: Timestamp::MIN,
-            check_at: Timestamp::MIN,
-            asked: Timestamp::MIN,
-            ended: Timestamp::MIN,
-            balance: Balance::NONE,
-            waiting: 0,
-            demand: Demand::NONE,
-            rate: 0,
-            held: 0,
-            keep: 0,
-            returned: 0,
-            told: 0,
-            unused: 0,
-            rtt_us: 0,
-            incarnation,
-            seq: 0,
-            acked: 0,
-            epoch: 0,
-            members: 0,
-            contact: Contact::Answered,
-            supply: Supply::Ample,
-            owes: false,
-            is_lost: false,
-            was_unneeded: false,
-        }
+    pub fn new(incarnation: u32) -> Self {
+        Self { incarnation, ..Self::default() }
     }
 
     /// Takes `cost` at `now` if it is there. `attempt` is 0 for a request that is made for the

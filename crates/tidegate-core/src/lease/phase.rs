@@ -6,9 +6,10 @@
 //! waiting requests only) leaves the supply as it is.
 
 /// The contact of a holder with its ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Contact {
     /// The last ask was answered, or there was none.
+    #[default]
     Answered,
     /// An ask is in flight, and the one before was answered.
     Asking,
@@ -75,9 +76,10 @@ impl Contact {
 }
 
 /// The supply of the key when the last lease was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Supply {
     /// Nothing is known yet, or the supply exceeds the demand.
+    #[default]
     Ample,
     /// The demand here is too low for a lease ahead: the grant was for the requests that waited.
     Cold,

@@ -1,7 +1,6 @@
 //! The numbers of a leased limit: what ledger and holder both have to know, and nothing that
 //! changes with a key.
 
-use core::fmt;
 use core::time::Duration;
 
 use super::fault::Fault;
@@ -81,51 +80,27 @@ pub(super) struct LeaseWindow {
 
 /// Why an algorithm cannot be leased. The text names the value and the fix, without the name of the
 /// limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TermsError {
     /// Only buckets, fixed and calendar windows are lent.
+    #[error(
+        "`{0}` cannot be leased; use `consistency: exact` or `local`, or a rate, fixed or calendar limit"
+    )]
     Algorithm(&'static str),
     /// The rate gives more in a period than a lease can hold.
+    #[error("{0} units in a lease period are more than {max}, the most that is lent; count in larger units", max = LENT_MAX)]
     TooFast(u64),
     /// The burst or the limit of a window is too large to count in every store.
+    #[error("limit {0} is above {max}, the largest that every store counts exactly; count in larger units", max = Terms::LIMIT_MAX)]
     TooLarge(u64),
     /// The span of the rate is both long and no multiple of a microsecond.
+    #[error("a rate over {0}ns cannot be counted exactly in microseconds; use a span of whole microseconds")]
     Span(u64),
     /// The period is out of range.
+    #[error("lease period {period} is not between 4 s and 60 s; use a few seconds", period = crate::display::HumanDuration(*.0))]
     Period(Duration),
 }
-
-impl fmt::Display for TermsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Algorithm(value) => write!(
-                f,
-                "`{value}` cannot be leased; use `consistency: exact` or `local`, or a rate, fixed or calendar limit"
-            ),
-            Self::TooFast(value) => write!(
-                f,
-                "{value} units in a lease period are more than {LENT_MAX}, the most that is lent; count in larger units"
-            ),
-            Self::TooLarge(value) => write!(
-                f,
-                "limit {value} is above {max}, the largest that every store counts exactly; count in larger units",
-                max = Terms::LIMIT_MAX
-            ),
-            Self::Span(value) => write!(
-                f,
-                "a rate over {value}ns cannot be counted exactly in microseconds; use a span of whole microseconds"
-            ),
-            Self::Period(value) => write!(
-                f,
-                "lease period {period} is not between 4 s and 60 s; use a few seconds",
-                period = crate::display::HumanDuration(*value)
-            ),
-        }
-    }
-}
-
-impl core::error::Error for TermsError {}
 
 impl Terms {
     /// How long a lease lasts by default.

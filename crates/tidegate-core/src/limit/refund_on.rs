@@ -50,7 +50,8 @@ pub struct RefundOn {
 }
 
 /// A text that names no ending of work.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{}\" is no outcome; use succeeded, failed, a status such as 404, or a class such as 5xx", .0.escape_debug())]
 pub struct RefundOnError(String);
 
 impl RefundOn {
@@ -121,19 +122,6 @@ impl fmt::Display for RefundOn {
         Ok(())
     }
 }
-
-impl fmt::Display for RefundOnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(text) = self;
-        write!(
-            f,
-            "\"{}\" is no outcome; use succeeded, failed, a status such as 404, or a class such as 5xx",
-            text.escape_debug()
-        )
-    }
-}
-
-impl core::error::Error for RefundOnError {}
 
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]

@@ -24,10 +24,11 @@ impl fmt::Display for PatternKind {
 }
 
 /// A reason why a matcher cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatcherError {
     /// Not a glob.
+    #[error("glob \"{pattern}\": {problem}")]
     Glob {
         /// The pattern, its beginning if it is long.
         pattern: String,
@@ -35,6 +36,9 @@ pub enum MatcherError {
         problem: &'static str,
     },
     /// Not a regular expression.
+    #[error(
+        "regex \"{pattern}\": {problem}; correct it, or put \\ before a character that is meant as it stands"
+    )]
     Regex {
         /// The pattern, its beginning if it is long.
         pattern: String,
@@ -42,6 +46,7 @@ pub enum MatcherError {
         problem: String,
     },
     /// Longer than [`Matcher::PATTERN_BYTES_MAX`](crate::Matcher::PATTERN_BYTES_MAX).
+    #[error("{kind} \"{pattern}\" is {bytes} bytes long; use at most {max}, or split it into several", max = PATTERN_BYTES_MAX)]
     TooLong {
         /// The language of the pattern.
         kind: PatternKind,
@@ -52,6 +57,7 @@ pub enum MatcherError {
     },
     /// Larger than [`Matcher::COMPILED_BYTES_MAX`](crate::Matcher::COMPILED_BYTES_MAX) when
     /// compiled.
+    #[error("{kind} \"{pattern}\" takes more than {max} bytes when compiled; use smaller repetitions", max = COMPILED_BYTES_MAX)]
     TooLarge {
         /// The language of the pattern.
         kind: PatternKind,
@@ -59,11 +65,15 @@ pub enum MatcherError {
         pattern: String,
     },
     /// Not a network.
+    #[error("invalid network \"{text}\"; write for example 10.0.0.0/8, 2001:db8::/32 or a single address")]
     Cidr {
         /// The given text, its beginning if it is long.
         text: String,
     },
     /// A network whose address has bits behind its prefix: it is not clear what was meant.
+    #[error(
+        "network \"{text}\" has bits set behind its prefix; write {network}, or the address without a prefix"
+    )]
     CidrHostBits {
         /// The given text.
         text: String,
@@ -71,36 +81,6 @@ pub enum MatcherError {
         network: String,
     },
 }
-
-impl fmt::Display for MatcherError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Glob { pattern, problem } => write!(f, "glob \"{pattern}\": {problem}"),
-            Self::Regex { pattern, problem } => write!(
-                f,
-                "regex \"{pattern}\": {problem}; correct it, or put \\ before a character that is meant as it stands"
-            ),
-            Self::TooLong { kind, pattern, bytes } => write!(
-                f,
-                "{kind} \"{pattern}\" is {bytes} bytes long; use at most {PATTERN_BYTES_MAX}, or split it into several"
-            ),
-            Self::TooLarge { kind, pattern } => write!(
-                f,
-                "{kind} \"{pattern}\" takes more than {COMPILED_BYTES_MAX} bytes when compiled; use smaller repetitions"
-            ),
-            Self::Cidr { text } => write!(
-                f,
-                "invalid network \"{text}\"; write for example 10.0.0.0/8, 2001:db8::/32 or a single address"
-            ),
-            Self::CidrHostBits { text, network } => write!(
-                f,
-                "network \"{text}\" has bits set behind its prefix; write {network}, or the address without a prefix"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for MatcherError {}
 
 /// At most so many characters of a pattern are shown in a message.
 const SHOWN_CHARS_MAX: usize = 64;

@@ -4,8 +4,6 @@
 //! words have been taken, these are all words that can hold a key, and looking at each of them is
 //! exact. Afterwards the table is sampled.
 
-use core::fmt;
-
 use portable_atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A list of slots that only grows, and that is full at some length.
@@ -49,8 +47,4 @@ impl FirstSlots {
     }
 }
 
-impl fmt::Debug for FirstSlots {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FirstSlots").field("taken", &self.taken).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(FirstSlots { taken });

@@ -1,17 +1,17 @@
 //! The reasons why limits are rejected when a gate is built.
 
-use core::fmt;
-
 use crate::limit::LimitError;
 use crate::table::{SpecOwner, Specs};
 
 /// A reason why a gate cannot be built from the given limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GateError {
     /// A name that is empty.
+    #[error("limit \"\": a name has 1 to 128 bytes; name it")]
     NameEmpty,
     /// A name above [`Limit::NAME_BYTES_MAX`](crate::Limit::NAME_BYTES_MAX).
+    #[error("limit \"{limit}\": a name has 1 to 128 bytes, and this one {bytes}; shorten it")]
     NameTooLong {
         /// Its beginning.
         limit: String,
@@ -19,10 +19,13 @@ pub enum GateError {
         bytes: usize,
     },
     /// Numbers of a limit.
-    Limit(LimitError),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// Two limits of one name.
+    #[error("duplicate limit \"{0}\"; rename one of them")]
     DuplicateName(String),
     /// More attributes in a key than [`Limit::KEY_PARTS_MAX`](crate::Limit::KEY_PARTS_MAX).
+    #[error("limit \"{limit}\": {parts} attributes in `key`; use at most 16")]
     KeyTooLong {
         /// The limit.
         limit: String,
@@ -30,6 +33,7 @@ pub enum GateError {
         parts: usize,
     },
     /// An attribute twice in a key.
+    #[error("limit \"{limit}\": duplicate attribute \"{attribute}\" in `key`; remove one")]
     DuplicateKeyPart {
         /// The limit.
         limit: String,
@@ -37,6 +41,9 @@ pub enum GateError {
         attribute: String,
     },
     /// An override for an attribute the limit does not count by, or without attributes.
+    #[error(
+        "limit \"{limit}\": an override needs attributes of `key`, and \"{attribute}\" is not one of them; use an attribute of `key`"
+    )]
     OverrideAttribute {
         /// The limit.
         limit: String,
@@ -44,6 +51,7 @@ pub enum GateError {
         attribute: String,
     },
     /// An override, or the numbers of a plan, with another algorithm.
+    #[error("limit \"{limit}\": numbers for {given} of a limit that uses {expected}; use {expected}")]
     OverrideAlgorithm {
         /// The limit.
         limit: String,
@@ -53,6 +61,7 @@ pub enum GateError {
         given: &'static str,
     },
     /// The plans of the namespace.
+    #[error("plans of namespace \"{namespace}\": {why}")]
     Plans {
         /// The namespace.
         namespace: String,
@@ -60,6 +69,7 @@ pub enum GateError {
         why: String,
     },
     /// Numbers of a limit for a plan.
+    #[error("limit \"{limit}\": plan \"{plan}\" {why}")]
     PlanNumbers {
         /// The limit.
         limit: String,
@@ -69,6 +79,9 @@ pub enum GateError {
         why: &'static str,
     },
     /// A time zone from an attribute for a limit that has no time zone.
+    #[error(
+        "limit \"{limit}\": a time zone from an attribute belongs to `calendar`, not to `{algorithm}`; remove it"
+    )]
     ZoneFrom {
         /// The limit.
         limit: String,
@@ -77,6 +90,7 @@ pub enum GateError {
     },
     /// More rows in the cost table of a namespace than
     /// [`CostRow::MAX`](crate::limit::CostRow::MAX).
+    #[error("namespace \"{namespace}\": {rows} rows in the cost table; use at most 1024")]
     TooManyCosts {
         /// The namespace.
         namespace: String,
@@ -85,10 +99,15 @@ pub enum GateError {
     },
     /// The limits over this table have had as many distinct sets of
     /// [`Limit::refund_on`](crate::Limit::refund_on) as can be told apart, 255.
+    #[error(
+        "limit \"{0}\": there have been 255 different sets of outcomes to refund on since the start; use one of them, or restart"
+    )]
     TooManyRefundSets(String),
     /// A block of no length or longer than 366 days.
+    #[error("limit \"{0}\": `block` is not between 1us and 366d; use a span in that range")]
     Block(String),
     /// More limits in a namespace than [`GateBuilder::LIMITS_MAX`](crate::GateBuilder::LIMITS_MAX).
+    #[error("namespace \"{namespace}\" has {limits} limits; use at most 1024, or split it")]
     TooManyLimits {
         /// The namespace.
         namespace: String,
@@ -97,6 +116,7 @@ pub enum GateError {
     },
     /// More distinct attributes than
     /// [`GateBuilder::ATTRIBUTES_MAX`](crate::GateBuilder::ATTRIBUTES_MAX).
+    #[error("namespace \"{namespace}\" looks at {attributes} attributes; use at most 256")]
     TooManyAttributes {
         /// The namespace.
         namespace: String,
@@ -107,6 +127,7 @@ pub enum GateError {
     /// overrides of this namespace hold their share of them. Those that no limit uses any more are
     /// reclaimed by [`KeyTable::reclaim_spec_numbers`](crate::KeyTable::reclaim_spec_numbers), so
     /// this usually passes within seconds.
+    #[error("limit \"{limit}\": {why}; retry in a few seconds, or use numbers that another override has")]
     TooManySpecs {
         /// The limit.
         limit: String,
@@ -115,76 +136,13 @@ pub enum GateError {
     },
     /// A limit with `Consistency::Leased` whose algorithm, or that of an override, cannot be
     /// leased.
+    #[error("limit \"{limit}\": {why}")]
     NotLeasable {
         /// The limit.
         limit: String,
         /// The problem with its numbers, and the fix.
         why: crate::lease::TermsError,
     },
-}
-
-impl fmt::Display for GateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NameEmpty => f.write_str("limit \"\": a name has 1 to 128 bytes; name it"),
-            Self::NameTooLong { limit, bytes } => {
-                write!(f, "limit \"{limit}\": a name has 1 to 128 bytes, and this one {bytes}; shorten it")
-            }
-            Self::Limit(error) => error.fmt(f),
-            Self::DuplicateName(value) => write!(f, "duplicate limit \"{value}\"; rename one of them"),
-            Self::KeyTooLong { limit, parts } => {
-                write!(f, "limit \"{limit}\": {parts} attributes in `key`; use at most 16")
-            }
-            Self::DuplicateKeyPart { limit, attribute } => {
-                write!(f, "limit \"{limit}\": duplicate attribute \"{attribute}\" in `key`; remove one")
-            }
-            Self::OverrideAttribute { limit, attribute } => write!(
-                f,
-                "limit \"{limit}\": an override needs attributes of `key`, and \"{attribute}\" is not one of them; use an attribute of `key`"
-            ),
-            Self::OverrideAlgorithm { limit, expected, given } => write!(
-                f,
-                "limit \"{limit}\": numbers for {given} of a limit that uses {expected}; use {expected}"
-            ),
-            Self::Plans { namespace, why } => write!(f, "plans of namespace \"{namespace}\": {why}"),
-            Self::PlanNumbers { limit, plan, why } => {
-                write!(f, "limit \"{limit}\": plan \"{plan}\" {why}")
-            }
-            Self::ZoneFrom { limit, algorithm } => write!(
-                f,
-                "limit \"{limit}\": a time zone from an attribute belongs to `calendar`, not to `{algorithm}`; remove it"
-            ),
-            Self::TooManyCosts { namespace, rows } => {
-                write!(f, "namespace \"{namespace}\": {rows} rows in the cost table; use at most 1024")
-            }
-            Self::TooManyRefundSets(limit) => write!(
-                f,
-                "limit \"{limit}\": there have been 255 different sets of outcomes to refund on since the start; use one of them, or restart"
-            ),
-            Self::Block(value) => {
-                write!(f, "limit \"{value}\": `block` is not between 1us and 366d; use a span in that range")
-            }
-            Self::TooManyLimits { namespace, limits } => {
-                write!(f, "namespace \"{namespace}\" has {limits} limits; use at most 1024, or split it")
-            }
-            Self::TooManyAttributes { namespace, attributes } => {
-                write!(f, "namespace \"{namespace}\" looks at {attributes} attributes; use at most 256")
-            }
-            Self::TooManySpecs { limit, why } => write!(
-                f,
-                "limit \"{limit}\": {why}; retry in a few seconds, or use numbers that another override has"
-            ),
-            Self::NotLeasable { limit, why } => write!(f, "limit \"{limit}\": {why}"),
-        }
-    }
-}
-
-impl core::error::Error for GateError {}
-
-impl From<LimitError> for GateError {
-    fn from(error: LimitError) -> Self {
-        Self::Limit(error)
-    }
 }
 
 /// The error for an algorithm that got no spec number.

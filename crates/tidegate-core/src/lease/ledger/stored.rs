@@ -4,8 +4,6 @@
 //! Whatever is read is checked: bytes that no ledger wrote are an error, and never more memory than
 //! they are long.
 
-use core::fmt;
-
 use super::leases::Leases;
 use super::{Lease, Ledger};
 use crate::lease::message::HolderName;
@@ -15,25 +13,14 @@ use crate::lease::{HOLDERS_MAX, NUMBER_MAX};
 const LAYOUT: u8 = 1;
 
 /// Bytes that are no ledger of this version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} bytes are no lease record: {what}; the store is damaged or was written by another version")]
 pub struct Unreadable {
     /// How many bytes there are.
     bytes: usize,
     /// The problem with them.
     what: &'static str,
 }
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bytes, what } = self;
-        write!(
-            f,
-            "{bytes} bytes are no lease record: {what}; the store is damaged or was written by another version"
-        )
-    }
-}
-
-impl core::error::Error for Unreadable {}
 
 impl Ledger {
     /// The most bytes a ledger takes: 10 for each of ten numbers and a byte, and 92 a holder.
