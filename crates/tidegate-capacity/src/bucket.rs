@@ -101,19 +101,13 @@ pub(crate) struct BucketCharge {
     pub(crate) cost: u64,
 }
 
-/// The state of a bucket. All calls for one bucket take the same spec, except for the debt.
-#[derive(Debug)]
+/// The state of a bucket, which begins full. All calls for one bucket take the same spec, except
+/// for the debt.
+#[derive(Debug, Default)]
 pub(crate) struct Bucket {
     // Relaxed throughout: the word says everything about the bucket, and nothing else is published
     // through it.
     full_at: AtomicU64,
-}
-
-impl Default for Bucket {
-    /// A full bucket.
-    fn default() -> Self {
-        Self { full_at: AtomicU64::new(0) }
-    }
 }
 
 impl Bucket {

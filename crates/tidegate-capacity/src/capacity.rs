@@ -28,6 +28,7 @@ use crate::layout::key_hash::key_hash;
 use crate::layout::position::Position;
 use crate::node::{Node, NodeLoad};
 use crate::status::{NodeStatus, OperationStatus, PartitionStatus, TableStatus};
+use crate::sync::Ordering;
 use crate::table::{Table, least_firsts};
 use crate::table_config::{AccessBytes, TableMode};
 use crate::units::Units;
@@ -224,8 +225,8 @@ impl Capacity {
                 namespace: &table.namespace,
                 name: &table.name,
                 mode: plan.numbers.mode,
-                splits: table.reshaped.splits(),
-                merges: table.reshaped.merges(),
+                splits: table.reshaped.splits.load(Ordering::Relaxed),
+                merges: table.reshaped.merges.load(Ordering::Relaxed),
                 // At most TableConfig::PARTITIONS_MAX.
                 partitions: plan.len() as u32,
                 read: operation(true),

@@ -49,42 +49,18 @@ pub(crate) struct Table {
 }
 
 /// The changes of a table's partitions since it was first configured.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ReshapeCounts {
     // Relaxed: numbers for reports.
-    splits: AtomicU64,
-    merges: AtomicU64,
-}
-
-impl Default for ReshapeCounts {
-    fn default() -> Self {
-        Self { splits: AtomicU64::new(0), merges: AtomicU64::new(0) }
-    }
-}
-
-impl ReshapeCounts {
-    pub(crate) fn count_split(&self) {
-        self.splits.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_merge(&self) {
-        self.merges.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn splits(&self) -> u64 {
-        self.splits.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn merges(&self) -> u64 {
-        self.merges.load(Ordering::Relaxed)
-    }
+    pub(crate) splits: AtomicU64,
+    pub(crate) merges: AtomicU64,
 }
 
 /// The end of the time for which all partitions of a table are known to be used up, so that a
 /// refusal need not read each of them again.
 ///
 /// A hint for the reason of a refusal. Nothing is admitted or refused by it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ExhaustionHint {
     // Relaxed: a hint that is missed costs a look at every partition, one that is seen too late a
     // coarser reason.
@@ -92,10 +68,6 @@ pub(crate) struct ExhaustionHint {
 }
 
 impl ExhaustionHint {
-    fn new() -> Self {
-        Self { until_ns: AtomicU64::new(0) }
-    }
-
     pub(crate) fn is_known_at(&self, now: Timestamp) -> bool {
         now.as_nanos() < self.until_ns.load(Ordering::Relaxed)
     }
@@ -148,13 +120,13 @@ impl Table {
                 let rate = limit_of(config, &demand, is_read);
                 Tokens::new(TokenTerms::of_rate(rate), now)
             }),
-            used_up_reads: ExhaustionHint::new(),
-            used_up_writes: ExhaustionHint::new(),
+            used_up_reads: ExhaustionHint::default(),
+            used_up_writes: ExhaustionHint::default(),
             throttled_reads: AtomicU64::new(0),
             throttled_writes: AtomicU64::new(0),
             reshaped: ReshapeCounts::default(),
             demand: Mutex::new(demand),
-            growth: GrowthWatch::new(),
+            growth: GrowthWatch::default(),
             at_maximum: [(); 2].map(|()| AtomicU32::new(0)),
         }
     }

@@ -15,7 +15,7 @@ use crate::throughput::{MEMBERS_MAX, Throughput};
 use crate::units::Units;
 
 /// A table as routers know it at some instant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableView {
     /// When.
     pub at: Timestamp,
@@ -83,7 +83,7 @@ pub struct DirectionView {
 }
 
 /// Tokens at some instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokensView {
     /// Units a second.
     pub rate: Units,
@@ -157,25 +157,7 @@ impl MemberPositions {
 impl TableView {
     /// The view that [`Capacity::view_table`] fills first.
     pub fn new() -> Self {
-        let tokens = TokensView { rate: Units::ZERO, depth: Units::ZERO, left: Units::ZERO };
-        Self {
-            at: Timestamp::from_nanos(0),
-            table: 0,
-            mode: TableMode::Static,
-            provisioned: [Units::ZERO; 2],
-            tokens: [tokens; 2],
-            account: None,
-            is_every_write_checked: false,
-            is_majority_enough: false,
-            is_indexed: false,
-            partitions: Vec::new(),
-        }
-    }
-}
-
-impl Default for TableView {
-    fn default() -> Self {
-        Self::new()
+        Self::default()
     }
 }
 

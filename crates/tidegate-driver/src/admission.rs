@@ -278,8 +278,4 @@ impl AdmissionBuilder {
     }
 }
 
-impl core::fmt::Debug for AdmissionBuilder {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("AdmissionBuilder").field("limits", &self.limits).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(AdmissionBuilder { limits });

@@ -280,8 +280,4 @@ impl Driver {
     }
 }
 
-impl core::fmt::Debug for Driver {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Driver").field("link", &self.0.link).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Driver { link: 0.link });

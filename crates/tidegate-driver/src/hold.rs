@@ -1,6 +1,5 @@
 //! The permit of an admitted request, from its admission to the end of its work.
 
-use core::fmt;
 use core::time::Duration;
 
 use tidegate_engine::{Completion, Outcome, Permit};
@@ -100,8 +99,4 @@ impl Drop for Hold {
     }
 }
 
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").field("permit", &self.permit).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Hold { permit });

@@ -1,7 +1,5 @@
 //! A permit that is kept under a name, until the caller that is to settle it knows the name.
 
-use core::fmt;
-
 use tidegate_engine::{Asking, Completion, Outcome, PermitId, Progress, RequestError};
 use tokio::runtime::Handle;
 
@@ -102,8 +100,4 @@ impl Drop for PermitKeepRequest {
     }
 }
 
-impl fmt::Debug for PermitKeepRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PermitKeepRequest").field("asking", &self.asking).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(PermitKeepRequest { asking });

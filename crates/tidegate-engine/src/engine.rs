@@ -5,7 +5,6 @@ mod administration;
 mod admission;
 mod views;
 
-use core::fmt;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -430,8 +429,8 @@ impl Engine {
     pub fn load_of(&self, resource: &str, namespace: &str) -> Option<(LoadLevel, Cursor)> {
         let (overload, resource) = self.known_resource(Some(resource)).ok()?;
         let owner = self.gate(namespace).map_or(Owner::NONE, |gate| gate.owner());
-        let cursor = overload.namespace_cursor(resource, u32::from(owner.get()));
-        Some((overload.level(resource), cursor))
+        let cursor = overload.resource(resource).namespace_cursor(u32::from(owner.get()));
+        Some((overload.resource(resource).level(), cursor))
     }
 
     /// The tables of the capacity plane from index `first` on, as they are at `now`; nothing
@@ -507,13 +506,13 @@ impl Engine {
             },
             Event::Instance { resource, instance, state } => {
                 let (overload, resource) = self.known_resource(resource)?;
-                overload.report(resource, instance, state, now)?;
+                overload.resource(resource).report(instance, state, now)?;
                 // Places may have been added for requests that wait.
                 self.shared.room.returned(Obstacle::Place(resource));
             }
             Event::Pin { resource, level, until } => {
                 let (overload, resource) = self.known_resource(resource)?;
-                overload.pin(resource, level.map(Cursor::at), until, now);
+                overload.resource(resource).pin(level.map(Cursor::at), until, now);
             }
             Event::Placement { namespace, table, partition, node } => {
                 let capacity = self.planes.capacity.as_ref();
@@ -596,11 +595,7 @@ impl Engine {
     }
 }
 
-impl fmt::Debug for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("namespaces", &self.gates).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Engine { namespaces: gates });
 
 #[cold]
 fn unknown_table(namespace: &str, table: &str) -> RequestError {

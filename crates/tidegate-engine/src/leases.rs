@@ -22,7 +22,6 @@ mod subject;
 mod undo_outbox;
 mod view;
 
-use core::fmt;
 use core::hint::black_box;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -708,14 +707,7 @@ impl Shard {
     }
 }
 
-impl fmt::Debug for Leases {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leases")
-            .field("config", &self.config)
-            .field("held", &self.held)
-            .finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Leases { config, held });
 
 #[cfg(all(test, tidegate_loom))]
 mod loom;

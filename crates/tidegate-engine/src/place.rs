@@ -66,7 +66,7 @@ impl Place {
     pub(crate) fn settle(&self, admitted: Timestamp, now: Timestamp) {
         let Some(permit) = &self.permit else { return };
         let held = now.saturating_since(admitted);
-        self.plane.overload.count_held(permit, held);
+        self.plane.overload.resource(permit.resource()).count_held(permit, held);
         if let Some(entrant) = &self.charged {
             self.plane.room.settle(permit.resource(), entrant, held, now);
         }

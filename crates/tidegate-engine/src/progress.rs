@@ -1,7 +1,5 @@
 //! Operations that may have to ask the store before they are done.
 
-use core::fmt;
-
 use tidegate_core::Timestamp;
 use tidegate_store::{Answer, Batch, StoreError};
 
@@ -93,8 +91,4 @@ impl<T> Asking<T> {
     }
 }
 
-impl<T> fmt::Debug for Asking<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asking").field("batch", &self.batch).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Asking<T> { batch });

@@ -88,12 +88,8 @@ impl<S: Source> FileBacked<S> {
     }
 }
 
-impl<S: Source> fmt::Debug for FileBacked<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The texts of the files may be secret.
-        f.debug_struct("FileBacked").field("source", &self.source).finish_non_exhaustive()
-    }
-}
+// The texts of the files may be secret.
+tidegate_core::debug_fields!(FileBacked<S: Source> { source });
 
 fn read<S: Source>(source: &S) -> Result<Vec<Vec<u8>>, S::Error> {
     let paths = source.paths();

@@ -51,7 +51,7 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// A position between "all requests are served" and "only the most important class is", for the
 /// requests of one namespace and class: those of the class at levels below it are shed. A position
-/// that an operator [pins](crate::Overload::pin) holds for all namespaces and classes.
+/// that an operator [pins](crate::Resource::pin) holds for all namespaces and classes.
 ///
 /// ```
 /// # use tidegate_core::Class;

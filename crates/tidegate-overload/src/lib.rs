@@ -81,7 +81,7 @@ pub use queue::waiting_room::{
     WaitingConnection, WaitingNamespaces, WaitingRoom,
 };
 pub use request_record::RequestRecord;
-pub use resource::InFlightPermit;
+pub use resource::{InFlightPermit, Resource};
 pub use resource_config::ResourceConfig;
 pub use resource_id::ResourceId;
 pub use shed::Shed;

@@ -69,10 +69,10 @@ impl OfferOutcome {
 
 /// The counters of one resource by class. Every request writes them, so they share no cache line
 /// with what others read, nor those of one class with those of another.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OfferCounts([ClassCounts; Class::ALL.len()]);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
 struct ClassCounts {
     // Relaxed, as the counters below: numbers for people and for the tick; they guard no other
@@ -82,13 +82,6 @@ struct ClassCounts {
 }
 
 impl OfferCounts {
-    pub(crate) fn new() -> Self {
-        Self(Class::ALL.map(|_| ClassCounts {
-            offered: AtomicU64::new(0),
-            decided: core::array::from_fn(|_| AtomicU64::new(0)),
-        }))
-    }
-
     #[inline]
     pub(crate) fn offer(&self, class: Class) {
         self.0[class as usize].offered.fetch_add(1, Ordering::Relaxed);

@@ -6,23 +6,17 @@ use std::sync::Arc;
 
 use tidegate_core::{Class, Timestamp};
 
+use crate::cursor::RequestLevel;
 use crate::cursor::hash::keyed_hash;
-use crate::cursor::marginal_rank::MarginalRank;
-use crate::cursor::{Cursor, RequestLevel};
 use crate::fault::Fault;
-use crate::levels::load_level::LoadLevel;
 use crate::levels::signal::{PushedValue, SignalError};
 use crate::namespaces::NamespaceShares;
 use crate::outcome::OfferOutcome;
-use crate::places::instances::{InstanceError, InstanceState};
 use crate::places::latency::LatencySample;
 use crate::places::pacer::PaceVerdict;
-use crate::places::place_bounds::PlaceBounds;
-use crate::places::service_times::ServiceTimes;
-use crate::places::unsettled_places::{OverduePlace, UnsettledPlace};
+use crate::places::unsettled_places::UnsettledPlace;
 use crate::queue::fair_queue::QueueConfig;
-use crate::queue::queue_observation::QueueObservation;
-use crate::queue::waiting_room::{RoomUse, WaitingNamespaces};
+use crate::queue::waiting_room::RoomUse;
 use crate::request_record::{RequestRecord, ServedBy};
 use crate::resource::{InFlightPermit, Resource};
 use crate::resource_id::ResourceId;
@@ -45,7 +39,7 @@ use crate::tick::TICK;
 /// // Twice the pressure that the system should bear: the next tick sheds part of the demand.
 /// overload.event(Signal::on_all(2.0), now);
 /// overload.tick(now.saturating_add(TICK));
-/// assert!(overload.cursor(resource) > Cursor::OPEN);
+/// assert!(overload.resource(resource).cursor() > Cursor::OPEN);
 /// # Ok::<(), tidegate_overload::OverloadError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,12 +100,12 @@ pub enum PlaceRefusal {
 ///     .build()?;
 /// let checkout = overload.find(Some("checkout")).expect("it is configured");
 /// // An operator closes one resource for a minute: only its most important class is served.
-/// overload.pin(checkout, Some(Cursor::CLOSED), now.saturating_add(Duration::from_mins(1)), now);
+/// overload.resource(checkout).pin(Some(Cursor::CLOSED), now.saturating_add(Duration::from_mins(1)), now);
 /// let level = |class| overload.request_level(1, class, Some("acme"), now);
 /// let is_shed = |class| overload.would_shed(checkout, level(class)).is_some();
 /// assert!(is_shed(Class::Critical) && !is_shed(Class::CriticalPlus));
 /// let others = overload.find(Some("search")).expect("the default resource takes it");
-/// assert_eq!(overload.cursor(others), Cursor::OPEN);
+/// assert_eq!(overload.resource(others).cursor(), Cursor::OPEN);
 /// # Ok::<(), tidegate_overload::OverloadError>(())
 /// ```
 #[derive(Debug)]
@@ -215,8 +209,9 @@ impl Overload {
         self.resources().filter_map(|(id, _)| Some((id, self.resource(id).queue()?)))
     }
 
+    /// The resource with this number. Panics if the plane has none.
     #[inline]
-    fn resource(&self, id: ResourceId) -> &Resource {
+    pub fn resource(&self, id: ResourceId) -> &Resource {
         &self.resources[usize::from(id.0)].resource
     }
 
@@ -265,13 +260,6 @@ impl Overload {
         Some(resource.below_cursor(level))
     }
 
-    /// Whether a request that its caller calls a repeated attempt is one: its namespace was refused
-    /// because of the load lately, and that refusal was not repeated yet. Otherwise it is new
-    /// demand. Each refusal is repeated once.
-    pub fn takes_refusal(&self, resource: ResourceId, level: RequestLevel) -> bool {
-        self.resource(resource).takes_refusal(level)
-    }
-
     /// The answer that [`Overload::shed`] would give; counts nothing.
     pub fn would_shed(&self, resource: ResourceId, level: RequestLevel) -> Option<Shed> {
         let resource = self.resource(resource);
@@ -282,13 +270,6 @@ impl Overload {
     #[inline]
     pub fn is_below_cursor(&self, resource: ResourceId, level: RequestLevel) -> bool {
         self.resource(resource).sheds(level)
-    }
-
-    /// The rank of a request of this level, if it is one of the least important that the cursor of
-    /// its namespace lets in, and the namespace asks for more than its part: if it must wait, it is
-    /// the first to be shed by the queue.
-    pub fn marginal_rank(&self, resource: ResourceId, level: RequestLevel) -> Option<MarginalRank> {
-        self.resource(resource).marginal_rank(level)
     }
 
     /// Takes a place in flight for a request, which then counts as served: the cursor admits about
@@ -379,12 +360,6 @@ impl Overload {
         self.resource(resource).uncount_shed(level);
     }
 
-    /// Counts the time for which a request kept its place, whatever its outcome: demand and
-    /// capacity are counted in it.
-    pub fn count_held(&self, permit: &InFlightPermit, held: Duration) {
-        self.resource(permit.resource()).count_held(permit, held);
-    }
-
     /// The refusal of a request for want of a place. It counts as shed, but for
     /// [`PlaceRefusal::QueueFull`], of which the want of the place has counted.
     pub fn refuse(&self, resource: ResourceId, level: RequestLevel, why: PlaceRefusal) -> Shed {
@@ -396,12 +371,6 @@ impl Overload {
             counted.count_shed(level);
         }
         self.would_refuse(resource, level, why)
-    }
-
-    /// Counts a request that is refused for want of a place and does not wait for one: a namespace
-    /// that has less than its part of the places is to get it.
-    pub fn count_unplaced(&self, resource: ResourceId, level: RequestLevel) {
-        self.resource(resource).count_unplaced(level);
     }
 
     /// The refusal that [`Overload::refuse`] would give; counts nothing.
@@ -434,7 +403,7 @@ impl Overload {
     }
 
     /// Notes that only a settlement by its caller will tell the end of the work that has this
-    /// place: it may expire before, see [`Overload::take_overdue_places`]. `permit` is the name
+    /// place: it may expire before, see [`Resource::take_overdue_places`]. `permit` is the name
     /// under which the caller settles it.
     pub fn await_settlement(
         &self,
@@ -454,42 +423,6 @@ impl Overload {
     /// the settlement.
     pub fn learn_settled(&self, resource: ResourceId, namespace: u32, took: Duration, now: Timestamp) {
         self.resource(resource).unsettled().learn(namespace, took, now);
-    }
-
-    /// Takes out the unsettled places of a resource that are to expire now: those of namespaces
-    /// beyond their part of the places that are older than ten times the typical time of the work
-    /// that their namespace has settled there, and than a second; as many as `waiting` requests of
-    /// namespaces below their part lack. The owner of each gives its place back, and
-    /// [counts](Overload::count_expired_place) it.
-    pub fn take_overdue_places(
-        &self,
-        resource: ResourceId,
-        waiting: &WaitingNamespaces,
-        now: Timestamp,
-    ) -> Vec<OverduePlace> {
-        self.resource(resource).take_overdue_places(waiting, now)
-    }
-
-    /// Counts an unsettled place that has expired.
-    pub fn count_expired_place(&self, resource: ResourceId, namespace: u32, now: Timestamp) {
-        self.resource(resource).count_expired_place(namespace, now);
-    }
-
-    /// Whether unsettled places of a resource may have to expire; `has_waiting`: requests wait for
-    /// one.
-    pub fn may_have_overdue(&self, resource: ResourceId, has_waiting: bool) -> bool {
-        self.resource(resource).may_have_overdue(has_waiting)
-    }
-
-    /// Whether a namespace may have more places of a resource since the last call: the next request
-    /// that waits for one is to be called.
-    pub fn take_bound_raised(&self, resource: ResourceId) -> bool {
-        self.resource(resource).take_bound_raised()
-    }
-
-    /// The bounds on the places of the namespaces at a resource, for its fair queue.
-    pub fn place_bounds(&self, resource: ResourceId) -> PlaceBounds {
-        self.resource(resource).place_bounds()
     }
 
     /// Adds the end of a request's work, which was admitted at `admitted`, to the latency of its
@@ -540,29 +473,6 @@ impl Overload {
         self.resource(resource).in_flight.count()
     }
 
-    /// The position of the cursor in the most important class of which requests of any namespace
-    /// are shed.
-    pub fn cursor(&self, resource: ResourceId) -> Cursor {
-        self.resource(resource).cursor()
-    }
-
-    /// The position of the cursor of a namespace in the most important class of which its requests
-    /// are shed.
-    pub fn namespace_cursor(&self, resource: ResourceId, namespace: u32) -> Cursor {
-        self.resource(resource).namespace_cursor(namespace)
-    }
-
-    /// The time before a retry that one more shed caller is told, 1 to 32 seconds. Two callers are
-    /// told different times, so that they do not come back together.
-    pub fn retry_after_hint(&self, resource: ResourceId) -> Duration {
-        self.resource(resource).retry_after_hint()
-    }
-
-    /// How long a resource takes for one request, by the answers of the last seconds.
-    pub fn service_times(&self, resource: ResourceId) -> ServiceTimes {
-        self.resource(resource).service_times()
-    }
-
     /// The numbers of a resource.
     pub fn stats(&self, resource: ResourceId, now: Timestamp) -> ResourceStats<'_> {
         ResourceStats::of(resource, self.resource(resource), now)
@@ -603,33 +513,6 @@ impl Overload {
         }
     }
 
-    /// The load level of a resource.
-    pub fn level(&self, resource: ResourceId) -> LoadLevel {
-        self.resource(resource).level()
-    }
-
-    /// Takes in the report of an instance of a resource with
-    /// [`ResourceConfig::places_per_instance`](crate::ResourceConfig::places_per_instance). It is
-    /// alive for [`INSTANCE_TTL`](crate::INSTANCE_TTL), unless it reports again.
-    pub fn report(
-        &self,
-        resource: ResourceId,
-        instance: &str,
-        state: InstanceState,
-        now: Timestamp,
-    ) -> Result<(), InstanceError> {
-        self.resource(resource).report(instance, state, now)
-    }
-
-    /// Takes in what the queue of a resource saw since the last tick; called before
-    /// [`Overload::tick`]. Several observations of one tick count as one.
-    ///
-    /// From the first observation on the delay of the queue alone moves the cursor; after ten ticks
-    /// without any the resource counts as one without a queue again.
-    pub fn observe_queue(&self, resource: ResourceId, observation: QueueObservation) {
-        self.resource(resource).observe_queue(observation);
-    }
-
     /// Takes in how many members of a fleet divide the numbers of those resources that have a
     /// [share](crate::ResourceConfig::share); 0 counts as 1, the number until it is set. Requests
     /// in flight above a lower bound stay.
@@ -637,14 +520,6 @@ impl Overload {
         let members = members.max(1);
         self.shared.members.store(members.into(), Ordering::Relaxed);
         self.resources.iter().for_each(|slot| slot.resource.set_members(members));
-    }
-
-    /// Pins the cursor of a resource to a position until an instant, or removes the pin (`None`).
-    ///
-    /// The pin takes effect at once and ticks respect it. Signals and demand do not move the cursor
-    /// meanwhile; afterwards it continues from its position before the pin.
-    pub fn pin(&self, resource: ResourceId, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
-        self.resource(resource).pin(cursor, until, now);
     }
 
     /// Whether [`Overload::tick`] would change something at `now`.

@@ -67,9 +67,9 @@ impl InFlightPermit {
 /// A namespace that has asked for a place within this takes part in dividing them.
 const ACTIVE: Duration = Duration::from_secs(1);
 
-/// The state of one resource.
+/// One resource of an [`Overload`](crate::Overload): its places, cursors and counts.
 #[derive(Debug)]
-pub(crate) struct Resource {
+pub struct Resource {
     /// `None`: the default resource.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) in_flight: InFlight,
@@ -192,7 +192,7 @@ impl Resource {
             has_part_bounds: false,
             is_bound_raised: false,
         };
-        let slow_answers = SlowAnswers::new();
+        let slow_answers = SlowAnswers::default();
         slow_answers.reconfigure(control.signals.slow_thresholds());
         let adaptive = AdaptiveBound::new(config.adaptive);
         let hint_key = keyed_hash([0, 0], name.as_deref());
@@ -201,9 +201,9 @@ impl Resource {
             in_flight: InFlight::new(adaptive.places(config.in_flight_max)),
             adaptive,
             slow_answers,
-            pacer: Pacer::new(),
-            counts: OfferCounts::new(),
-            latency: LatencyAverages::new(),
+            pacer: Pacer::default(),
+            counts: OfferCounts::default(),
+            latency: LatencyAverages::default(),
             hints: AtomicU64::new(0),
             hint_key,
             namespaces: Arc::new(NamespaceSlots::new()),
@@ -289,13 +289,15 @@ impl Resource {
         self.namespaces.served()
     }
 
-    /// The position in the most important class of which requests of any namespace are shed.
-    pub(crate) fn cursor(&self) -> Cursor {
+    /// The position of the cursor in the most important class of which requests of any namespace
+    /// are shed.
+    pub fn cursor(&self) -> Cursor {
         self.namespaces.highest()
     }
 
-    /// The position of a namespace in the most important class of which its requests are shed.
-    pub(crate) fn namespace_cursor(&self, namespace: u32) -> Cursor {
+    /// The position of the cursor of a namespace in the most important class of which its requests
+    /// are shed.
+    pub fn namespace_cursor(&self, namespace: u32) -> Cursor {
         self.namespaces.cursor(namespace).highest()
     }
 
@@ -305,8 +307,10 @@ impl Resource {
         self.namespaces.cursor(level.namespace()).sheds(level)
     }
 
-    /// The rank of a request at this level; `None` if it is not marginal.
-    pub(crate) fn marginal_rank(&self, level: RequestLevel) -> Option<MarginalRank> {
+    /// The rank of a request of this level, if it is one of the least important that the cursor of
+    /// its namespace lets in, and the namespace asks for more than its part: if it must wait, it is
+    /// the first to be shed by the queue.
+    pub fn marginal_rank(&self, level: RequestLevel) -> Option<MarginalRank> {
         let (end, cursor) = self.namespaces.marginal(level.namespace(), level.class());
         MarginalRank::new(level.cohort(), cursor, end)
     }
@@ -316,8 +320,9 @@ impl Resource {
         Duration::from_secs(self.retry_seconds.load(Ordering::Relaxed))
     }
 
-    /// The hint for one more caller.
-    pub(crate) fn retry_after_hint(&self) -> Duration {
+    /// The time before a retry that one more shed caller is told, 1 to 32 seconds. Two callers are
+    /// told different times, so that they do not come back together.
+    pub fn retry_after_hint(&self) -> Duration {
         // Relaxed: two callers with one number would be told the same, no more.
         let number = self.hints.fetch_add(1, Ordering::Relaxed);
         scattered(self.retry_after(), self.hint_key, number)
@@ -334,8 +339,9 @@ impl Resource {
         self.namespaces.unserve(level);
     }
 
-    /// Counts a request that kept its place for so long.
-    pub(crate) fn count_held(&self, permit: &InFlightPermit, held: Duration) {
+    /// Counts the time for which a request kept its place, whatever its outcome: demand and
+    /// capacity are counted in it.
+    pub fn count_held(&self, permit: &InFlightPermit, held: Duration) {
         self.namespaces.end(permit.namespace, permit.class, held);
     }
 
@@ -373,8 +379,9 @@ impl Resource {
         self.namespaces.may_take_place(self.namespaces.key_of(level.namespace()), level.class())
     }
 
-    /// Counts a request that found no place and does not wait for one.
-    pub(crate) fn count_unplaced(&self, level: RequestLevel) {
+    /// Counts a request that is refused for want of a place and does not wait for one: a namespace
+    /// that has less than its part of the places is to get it.
+    pub fn count_unplaced(&self, level: RequestLevel) {
         self.namespaces.count_unplaced(level);
     }
 
@@ -385,8 +392,10 @@ impl Resource {
         self.in_flight.give_back();
     }
 
-    /// Whether a request that its caller calls a repeated attempt is one.
-    pub(crate) fn takes_refusal(&self, level: RequestLevel) -> bool {
+    /// Whether a request that its caller calls a repeated attempt is one: its namespace was refused
+    /// because of the load lately, and that refusal was not repeated yet. Otherwise it is new
+    /// demand. Each refusal is repeated once.
+    pub fn takes_refusal(&self, level: RequestLevel) -> bool {
         self.namespaces.take_refusal(level.namespace())
     }
 
@@ -461,13 +470,21 @@ impl Resource {
         lock(&self.control).cursor.signal(pressure);
     }
 
-    /// Takes in what the queue saw since the last observation.
-    pub(crate) fn observe_queue(&self, observation: QueueObservation) {
+    /// Takes in what the queue of a resource saw since the last tick; called before
+    /// [`Overload::tick`]. Several observations of one tick count as one.
+    ///
+    /// From the first observation on the delay of the queue alone moves the cursor; after ten ticks
+    /// without any the resource counts as one without a queue again.
+    pub fn observe_queue(&self, observation: QueueObservation) {
         let mut control = lock(&self.control);
         control.queue = Some(control.queue.unwrap_or(QueueObservation::NONE).merge(observation));
     }
 
-    pub(crate) fn pin(&self, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
+    /// Pins the cursor of a resource to a position until an instant, or removes the pin (`None`).
+    ///
+    /// The pin takes effect at once and ticks respect it. Signals and demand do not move the cursor
+    /// meanwhile; afterwards it continues from its position before the pin.
+    pub fn pin(&self, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
         let mut control = lock(&self.control);
         control.cursor.pin(cursor, until);
         self.move_cursors(&control, now);
@@ -477,13 +494,10 @@ impl Resource {
         lock(&self.control).cursor.pinned_until(now)
     }
 
-    /// Takes in the report of an instance, and moves the bound on requests in flight.
-    pub(crate) fn report(
-        &self,
-        instance: &str,
-        state: InstanceState,
-        now: Timestamp,
-    ) -> Result<(), InstanceError> {
+    /// Takes in the report of an instance of a resource with
+    /// [`ResourceConfig::places_per_instance`](crate::ResourceConfig::places_per_instance). It is
+    /// alive for [`INSTANCE_TTL`](crate::INSTANCE_TTL), unless it reports again.
+    pub fn report(&self, instance: &str, state: InstanceState, now: Timestamp) -> Result<(), InstanceError> {
         let mut control = lock(&self.control);
         let Some(instances) = &mut control.instances else {
             return Err(InstanceError::NotScaled { resource: self.name.clone() });
@@ -609,8 +623,8 @@ impl Resource {
         self.adaptive.record(namespace, sample.limit_sample(), admitted, now);
     }
 
-    /// How long it takes for one request, by the last tick.
-    pub(crate) fn service_times(&self) -> ServiceTimes {
+    /// How long a resource takes for one request, by the answers of the last seconds.
+    pub fn service_times(&self) -> ServiceTimes {
         lock(&self.control).service_times.clone()
     }
 
@@ -664,7 +678,8 @@ impl Resource {
         names.extend(lock(&self.control).signals.pushed_names().map(str::to_owned));
     }
 
-    pub(crate) fn level(&self) -> LoadLevel {
+    /// The load level of a resource.
+    pub fn level(&self) -> LoadLevel {
         lock(&self.control).levels.level()
     }
 

@@ -15,8 +15,8 @@ use crate::queue::waiting_room::RoomUse;
 /// let overload = Overload::new(ResourceConfig::new(100).places_per_instance(8), 7)?;
 /// let resource = overload.find(None).expect("it is the default resource");
 /// for now in [start, start.saturating_add(Duration::from_secs(20))] {
-///     overload.report(resource, "worker-1", InstanceState::Alive, now)?;
-///     overload.report(resource, "worker-2", InstanceState::Alive, now)?;
+///     overload.resource(resource).report("worker-1", InstanceState::Alive, now)?;
+///     overload.resource(resource).report("worker-2", InstanceState::Alive, now)?;
 ///     // Other instances have not had the time to report, so the configured bound holds.
 ///     assert_eq!(overload.stats(resource, now).in_flight_max, 100);
 /// }
@@ -80,7 +80,7 @@ impl ResourceConfig {
         config
     }
 
-    /// The same, with a bound that follows the instances that [report](crate::Overload::report)
+    /// The same, with a bound that follows the instances that [report](crate::Resource::report)
     /// themselves.
     #[must_use]
     pub const fn places_per_instance(mut self, places: u64) -> Self {

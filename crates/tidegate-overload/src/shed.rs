@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::{BindingSignal, Class, OverloadDetails, OverloadMechanism, RefusalDetails};
+use tidegate_core::{BindingSignal, OverloadDetails, OverloadMechanism, RefusalDetails};
 
 use crate::cursor::Cursor;
 
@@ -38,11 +38,6 @@ impl Shed {
             OverloadMechanism::AdmissionCursor { .. } => u64::from(self.cursor.level()),
             _ => self.in_flight_max,
         }
-    }
-
-    /// The least important class that the cursor still serves, wholly or in part.
-    pub fn class_served(&self) -> Class {
-        self.cursor.class()
     }
 
     /// The details of the refusal.

@@ -2,7 +2,6 @@
 //! no thread holds while the disk is asked.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -390,14 +389,7 @@ impl Read<'_> {
     }
 }
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("durability", &self.durability)
-            .field("disk", &self.disk)
-            .finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Shared { durability, disk });
 
 /// How long the writer waits before it tries a disk again that has failed: this long at first, and
 /// twice as long each time up to the second.

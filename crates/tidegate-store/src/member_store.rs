@@ -186,14 +186,7 @@ impl<S: Store + FleetStore, C: Fn() -> Timestamp + Send + Sync> Store for Member
     }
 }
 
-impl<S: fmt::Debug, C> fmt::Debug for MemberStore<S, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemberStore")
-            .field("store", &self.store)
-            .field("ahead", &self.ahead)
-            .finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(MemberStore<S: fmt::Debug, C> { store, ahead });
 
 /// When it is known again how much is used of a limit whose counters were lost at `began`: at the
 /// end of the window of that instant, where all keys have the same windows.

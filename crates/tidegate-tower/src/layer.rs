@@ -1,6 +1,5 @@
 //! The layer that admits requests, and its settings.
 
-use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -325,8 +324,4 @@ impl<S> Layer<S> for AdmitLayer {
     }
 }
 
-impl fmt::Debug for AdmitLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdmitLayer").field("namespace", &self.settings.namespace).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(AdmitLayer { namespace: settings.namespace });

@@ -34,11 +34,7 @@ impl<S> Admit<S> {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for Admit<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admit").field("inner", &self.inner).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Admit<S: fmt::Debug> { inner });
 
 impl<S, A, B> Service<Request<A>> for Admit<S>
 where

@@ -7,7 +7,7 @@
 use crate::sync::{AtomicU32, Ordering};
 
 /// Whether a table may have more partitions at once, and whether it needs them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct GrowthWatch {
     // Relaxed: hints. A cut looks at the levels themselves.
     is_open: AtomicU32,
@@ -15,10 +15,6 @@ pub(crate) struct GrowthWatch {
 }
 
 impl GrowthWatch {
-    pub(crate) fn new() -> Self {
-        Self { is_open: AtomicU32::new(0), is_pressed: AtomicU32::new(0) }
-    }
-
     /// Whether the table may have more partitions at once.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {

@@ -14,6 +14,7 @@ use crate::layout::position::Position;
 use crate::layout::{Layout, LayoutPlan};
 use crate::levels::Share;
 use crate::node::NodeLoad;
+use crate::sync::Ordering;
 use crate::table::Table;
 use crate::table_config::TableConfig;
 use crate::units::Units;
@@ -190,7 +191,7 @@ impl Capacity {
         }
         table.used_up(true).forget();
         table.used_up(false).forget();
-        table.reshaped.count_split();
+        table.reshaped.splits.fetch_add(1, Ordering::Relaxed);
         ids
     }
 
@@ -241,7 +242,7 @@ impl Capacity {
                 loads[position] = loads[position].without_replica(0);
             }
         }
-        table.reshaped.count_merge();
+        table.reshaped.merges.fetch_add(1, Ordering::Relaxed);
         Ok(id)
     }
 

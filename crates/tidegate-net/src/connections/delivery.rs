@@ -38,7 +38,6 @@
 //! connections, wait for a reset, the latter in [shares](tidegate_core::shares) for each namespace.
 //! Beyond them the oldest of the connection, or the new one, counts as delivered.
 
-use core::fmt;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -148,14 +147,7 @@ impl Drop for AnswerDelivery {
     }
 }
 
-impl fmt::Debug for AnswerDelivery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerDelivery")
-            .field("reset_watched_for", &self.reset_watched_for)
-            .field("has_waited", &self.has_waited)
-            .finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(AnswerDelivery { reset_watched_for, has_waited });
 
 /// The deliveries of one connection whose answers are encoded.
 ///

@@ -5,7 +5,6 @@
 //! more of the head is read until it has, or until the time for a head is over; the sweep has the
 //! connection try again.
 
-use core::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -55,8 +54,4 @@ impl UnfinishedHead {
     }
 }
 
-impl fmt::Debug for UnfinishedHead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnfinishedHead").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(UnfinishedHead { bytes });

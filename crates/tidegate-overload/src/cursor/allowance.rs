@@ -100,7 +100,7 @@ struct PastTick {
 }
 
 /// The allowance of one resource, and the demand that it is compared with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Allowance {
     /// The cost that one tick may take in; `None`: all that is offered.
     allowed: Option<f64>,
@@ -129,19 +129,6 @@ pub(crate) struct NamespacePosition {
 }
 
 impl Allowance {
-    pub(crate) fn new() -> Self {
-        Self {
-            allowed: None,
-            namespaces: BTreeMap::new(),
-            is_at_end: false,
-            recent: [PastTick::default(); SECOND_TICKS],
-            ticks: 0,
-            best: 0.0,
-            places: 0,
-            calm: 0,
-        }
-    }
-
     /// Takes a tick in and moves the cursors. Without `may_move` it only learns what was offered
     /// and served. The slots of namespaces that are forgotten.
     pub(crate) fn tick(&mut self, load: &TickLoad<'_>, may_move: bool) -> Vec<usize> {
@@ -389,7 +376,7 @@ mod tests {
 
     /// An allowance after two seconds of an overload of a quarter.
     fn overloaded() -> Allowance {
-        let mut allowance = Allowance::new();
+        let mut allowance = Allowance::default();
         for _ in 0..20 {
             tick(&mut allowance, 125, 1.5, 25, 1.0);
         }
@@ -419,7 +406,7 @@ mod tests {
 
     #[test]
     fn the_least_important_fifth_of_what_the_cursor_lets_in_is_marginal() {
-        let mut allowance = Allowance::new();
+        let mut allowance = Allowance::default();
         for _ in 0..50 {
             tick(&mut allowance, 200, 0.0, 0, 1.0);
         }
@@ -429,7 +416,7 @@ mod tests {
         // The demand of a tenant that is alone in its class ends in its own level.
         let mut offered = [0; LEVELS];
         (offered[50], offered[300]) = (160, 40);
-        let mut allowance = Allowance::new();
+        let mut allowance = Allowance::default();
         tick_of(&mut allowance, &offered, QueueObservation::NONE, SERVED, 1.0);
         assert_eq!(marginal_end(&allowance), 51);
     }
@@ -438,7 +425,7 @@ mod tests {
     fn a_tenant_far_above_all_others_does_not_move_the_cursor_that_sheds_the_others() {
         let mut offered = offered(80);
         offered[100] = 80;
-        let mut allowance = Allowance::new();
+        let mut allowance = Allowance::default();
         for _ in 0..30 {
             let queue = QueueObservation { delay_ratio: 1.5, ..QueueObservation::NONE };
             assert_eq!(tick_of(&mut allowance, &offered, queue, SERVED, 1.0), Cursor::OPEN);
@@ -449,20 +436,20 @@ mod tests {
     #[test]
     fn requests_that_do_not_wait_and_find_no_place_close_the_cursor_down_to_half_more_than_the_capacity() {
         let idle = QueueObservation { is_empty: true, ..QueueObservation::NONE };
-        let mut allowance = Allowance::new();
+        let mut allowance = Allowance::default();
         for _ in 0..20 {
             tick_of(&mut allowance, &offered(300), idle, SERVED, 1.0);
         }
         let kept = allowance.allowed.unwrap() / SERVED as f64;
         assert!((1.4..1.6).contains(&kept), "{kept}");
         // Refusals by chance while places are idle say nothing.
-        let mut allowance = Allowance::new();
+        let mut allowance = Allowance::default();
         assert_eq!(tick_of(&mut allowance, &offered(80), idle, 80, 0.8), Cursor::OPEN);
     }
 
     #[test]
     fn the_first_ticks_of_an_overload_are_demand_enough_to_hold_the_cursor() {
-        let mut allowance = Allowance::new();
+        let mut allowance = Allowance::default();
         tick(&mut allowance, 140, 0.0, 0, 1.0);
         let first = tick(&mut allowance, 140, 1.5, 0, 1.0);
         assert_ne!(first, Cursor::OPEN);

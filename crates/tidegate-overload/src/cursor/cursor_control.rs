@@ -158,7 +158,7 @@ impl CursorControl {
         }
         match (measures.queue, &mut self.allowance) {
             (Some(queue), allowance) => {
-                let allowance = allowance.get_or_insert_with(Allowance::new);
+                let allowance = allowance.get_or_insert_default();
                 let load = TickLoad {
                     namespaces: measures.namespaces,
                     parts: measures.parts,

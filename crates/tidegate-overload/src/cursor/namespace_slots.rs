@@ -43,7 +43,7 @@ pub(crate) struct NamespaceSlots {
     initial: AtomicU64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct NamespaceSlot {
     /// The requests offered at each level since the last tick, shed ones included; made when the
     /// first one comes.
@@ -113,23 +113,10 @@ impl NamespaceTick {
 
 impl NamespaceSlots {
     pub(crate) fn new() -> Self {
-        let each = |number| core::array::from_fn(|_| AtomicU64::new(number));
         let slot = |_| NamespaceSlot {
-            offered: OnceLock::new(),
-            cursor: AtomicU64::new(0),
-            places: each(0),
-            places_max: each(u64::MAX),
+            places_max: core::array::from_fn(|_| AtomicU64::new(u64::MAX)),
             all_places_max: AtomicU64::new(u64::MAX),
-            held_back_until: AtomicU64::new(0),
-            served: each(0),
-            unplaced: each(0),
-            ended: each(0),
-            held_us: each(0),
-            answered: AtomicU64::new(0),
-            answer_us: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            pace: NamespacePace::new(),
-            marginal: AtomicU64::new(0),
+            ..NamespaceSlot::default()
         };
         Self {
             names: core::array::from_fn(|_| AtomicU64::new(EMPTY)),

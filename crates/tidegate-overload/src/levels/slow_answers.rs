@@ -7,7 +7,7 @@ use crate::places::latency::LatencySample;
 use crate::sync::{AtomicU8, Mutex, Ordering, lock};
 
 /// The counts since the last tick.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SlowAnswers {
     counts: Mutex<Vec<SlowCount>>,
     /// Whether a signal asks for them, so that other resources take no lock for a sample. Relaxed:
@@ -24,10 +24,6 @@ struct SlowCount {
 }
 
 impl SlowAnswers {
-    pub(crate) fn new() -> Self {
-        Self { counts: Mutex::new(Vec::new()), is_asked: AtomicU8::new(0) }
-    }
-
     /// Counts for these thresholds from now on.
     pub(crate) fn reconfigure(&self, thresholds: impl Iterator<Item = Duration>) {
         let mut counts = lock(&self.counts);

@@ -13,7 +13,7 @@ use tidegate_core::OverloadMechanism;
 
 use super::*;
 use crate::builder::{OverloadBuilder, OverloadError};
-use crate::cursor::COHORTS;
+use crate::cursor::{COHORTS, Cursor};
 use crate::resource_config::ResourceConfig;
 
 /// The only resource of a plane that `overload` makes.
@@ -117,9 +117,9 @@ fn a_class_within_its_part_is_served_beside_a_flood_of_a_higher_one() {
         overload.event(Signal::on_all(1.5), now);
         overload.tick(now);
     }
-    assert!(overload.namespace_cursor(ONLY, 1).class() == Class::Critical);
-    assert_eq!(overload.namespace_cursor(ONLY, 2), Cursor::OPEN);
-    assert_eq!(overload.cursor(ONLY), overload.namespace_cursor(ONLY, 1));
+    assert!(overload.resource(ONLY).namespace_cursor(1).class() == Class::Critical);
+    assert_eq!(overload.resource(ONLY).namespace_cursor(2), Cursor::OPEN);
+    assert_eq!(overload.resource(ONLY).cursor(), overload.resource(ONLY).namespace_cursor(1));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn the_cursor_moves_further_the_further_pressure_is_over_target() {
         offer(&overload, 1000, START);
         overload.event(Signal::on_all(pressure), START);
         overload.tick(START);
-        overload.cursor(ONLY).level()
+        overload.resource(ONLY).cursor().level()
     };
     assert_eq!(shed_after_one_tick(1.0), 0, "at target nothing is shed");
     assert!(shed_after_one_tick(1.1) > 0);
@@ -147,12 +147,12 @@ fn the_cursor_opens_in_one_step_when_two_ticks_were_calm() {
         overload.event(Signal::on_all(3.0), tick_at(step));
         overload.tick(tick_at(step));
     }
-    assert_eq!(overload.cursor(ONLY), Cursor::CLOSED);
+    assert_eq!(overload.resource(ONLY).cursor(), Cursor::CLOSED);
     overload.event(Signal::on_all(0.5), tick_at(10));
     overload.tick(tick_at(10));
-    assert_ne!(overload.cursor(ONLY), Cursor::OPEN, "one calm tick may be chance");
+    assert_ne!(overload.resource(ONLY).cursor(), Cursor::OPEN, "one calm tick may be chance");
     overload.tick(tick_at(11));
-    assert_eq!(overload.cursor(ONLY), Cursor::OPEN);
+    assert_eq!(overload.resource(ONLY).cursor(), Cursor::OPEN);
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn a_signal_that_is_not_renewed_is_forgotten() {
         offer(&overload, 100, tick_at(step));
         overload.tick(tick_at(step));
     }
-    assert_eq!(overload.cursor(ONLY), Cursor::OPEN);
+    assert_eq!(overload.resource(ONLY).cursor(), Cursor::OPEN);
     overload.event(Signal::on_all(f64::NAN), tick_at(10));
     offer(&overload, 100, tick_at(10));
     overload.tick(tick_at(10));
-    assert_eq!(overload.cursor(ONLY), Cursor::OPEN, "what is not a number is no pressure");
+    assert_eq!(overload.resource(ONLY).cursor(), Cursor::OPEN, "what is not a number is no pressure");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn turning_away_at_the_bound_is_pressure_of_its_own() {
     }
     offer(&overload, 1000, START);
     overload.tick(START);
-    assert!(overload.cursor(ONLY) > Cursor::OPEN);
+    assert!(overload.resource(ONLY).cursor() > Cursor::OPEN);
     for permit in held {
         overload.give_back(permit);
     }
@@ -203,7 +203,7 @@ fn requests_that_limits_deny_are_no_demand_and_shed_no_others() {
         offer(&overload, 1000, START);
         overload.event(Signal::on_all(1.2), START);
         overload.tick(START);
-        overload.cursor(ONLY)
+        overload.resource(ONLY).cursor()
     };
     assert!(cursor_after(true).class() < Class::Critical);
     assert!(cursor_after(false).class() == Class::Critical, "a flood that counts is shed");
@@ -222,7 +222,7 @@ fn withdrawing_after_the_tick_changes_nothing() {
         offer(&overload, 1000, START);
         overload.event(Signal::on_all(1.2), START);
         overload.tick(START);
-        overload.cursor(ONLY)
+        overload.resource(ONLY).cursor()
     };
     assert_eq!(cursor_after(true), cursor_after(false));
 }
@@ -246,7 +246,7 @@ fn the_same_requests_and_signals_give_the_same_cursor() {
             offer(&overload, 200, tick_at(step));
             overload.event(Signal::on_all(0.8 + f64::from((step % 7) as u32) / 10.0), tick_at(step));
             overload.tick(tick_at(step));
-            seen.push(overload.cursor(ONLY));
+            seen.push(overload.resource(ONLY).cursor());
         }
         seen
     };
@@ -339,15 +339,15 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
         overload.event(Signal { resource: Some(checkout), pressure: 2.0 }, tick_at(step));
         overload.tick(tick_at(step));
     }
-    assert_eq!(overload.cursor(other), Cursor::OPEN);
-    assert!(overload.cursor(checkout) > Cursor::at(COHORTS));
-    assert!(overload.retry_after_hint(checkout) > overload.retry_after_hint(other));
+    assert_eq!(overload.resource(other).cursor(), Cursor::OPEN);
+    assert!(overload.resource(checkout).cursor() > Cursor::at(COHORTS));
+    assert!(overload.resource(checkout).retry_after_hint() > overload.resource(other).retry_after_hint());
     let level =
         |tenant: u32| overload.request_level(1, Class::default(), Some(&tenant.to_string()), tick_at(10));
     let lowest = (0..100).map(level).min_by_key(|level| level.number()).unwrap();
     let shed = overload.would_shed(checkout, lowest).unwrap();
     assert_eq!(shed.resource.as_deref(), Some("checkout"));
-    assert_eq!((shed.name(), shed.cursor), ("admission_cursor", overload.cursor(checkout)));
+    assert_eq!((shed.name(), shed.cursor), ("admission_cursor", overload.resource(checkout).cursor()));
     assert_eq!(shed.mechanism.level(), Some(lowest.number()));
     assert_eq!(overload.would_shed(other, lowest), None);
     for permit in held {
@@ -369,7 +369,7 @@ fn a_repeated_attempt_is_not_offered_again_and_a_look_is_not_offered_at_all() {
         offer(&overload, 10, START);
         overload.event(Signal::on_all(1.5), START);
         overload.tick(START);
-        overload.cursor(ONLY)
+        overload.resource(ONLY).cursor()
     };
     assert_eq!(cursor_after(1), cursor_after(1000));
 }
@@ -388,7 +388,7 @@ fn a_withdrawal_takes_nothing_from_the_demand_of_a_later_tick() {
         offer(&overload, 1000, tick_at(1));
         overload.event(Signal::on_all(1.5), tick_at(1));
         overload.tick(tick_at(2));
-        overload.cursor(ONLY)
+        overload.resource(ONLY).cursor()
     };
     assert_eq!(cursor_after(true), cursor_after(false));
 }
@@ -397,24 +397,24 @@ fn a_withdrawal_takes_nothing_from_the_demand_of_a_later_tick() {
 fn a_pinned_cursor_stays_until_the_pin_ends_and_continues_from_before_it() {
     let overload = overload(100);
     let pinned = Cursor::at(3 * COHORTS / 2);
-    overload.pin(ONLY, Some(pinned), tick_at(20), START);
-    assert_eq!(overload.cursor(ONLY), pinned, "at once");
+    overload.resource(ONLY).pin(Some(pinned), tick_at(20), START);
+    assert_eq!(overload.resource(ONLY).cursor(), pinned, "at once");
     for step in 0..20 {
         offer(&overload, 100, tick_at(step));
         overload.event(Signal::on_all(3.0), tick_at(step));
         overload.tick(tick_at(step));
-        assert_eq!(overload.cursor(ONLY), pinned);
+        assert_eq!(overload.resource(ONLY).cursor(), pinned);
         assert_eq!(overload.stats(ONLY, tick_at(step)).pinned_until, Some(tick_at(20)));
     }
     overload.event(Signal::on_all(0.5), tick_at(20));
     overload.tick(tick_at(20));
-    assert_eq!(overload.cursor(ONLY), Cursor::OPEN, "the pressure under the pin has not added up");
+    assert_eq!(overload.resource(ONLY).cursor(), Cursor::OPEN, "the pressure under the pin has not added up");
     assert_eq!(overload.stats(ONLY, tick_at(20)).pinned_until, None);
-    overload.pin(ONLY, Some(Cursor::CLOSED), Timestamp::MAX, tick_at(20));
+    overload.resource(ONLY).pin(Some(Cursor::CLOSED), Timestamp::MAX, tick_at(20));
     overload.tick(tick_at(21));
-    assert_eq!(overload.cursor(ONLY), Cursor::CLOSED);
-    overload.pin(ONLY, None, tick_at(21), tick_at(21));
-    assert_eq!(overload.cursor(ONLY), Cursor::OPEN, "a pin that is removed ends at once");
+    assert_eq!(overload.resource(ONLY).cursor(), Cursor::CLOSED);
+    overload.resource(ONLY).pin(None, tick_at(21), tick_at(21));
+    assert_eq!(overload.resource(ONLY).cursor(), Cursor::OPEN, "a pin that is removed ends at once");
 }
 
 #[test]
@@ -502,7 +502,7 @@ fn a_resource_keeps_its_state_by_name_under_other_settings() {
     let app = before.find(Some("app")).unwrap();
     let places: Vec<_> =
         (0..2).map(|_| take_place(&before, app, level_of(Class::Critical), START).unwrap()).collect();
-    before.pin(app, Some(Cursor::at(300)), START.saturating_add(Duration::from_hours(1)), START);
+    before.resource(app).pin(Some(Cursor::at(300)), START.saturating_add(Duration::from_hours(1)), START);
     let after = named(&[("db", 1), ("new", 1), ("app", 3)]).build_over(&before).unwrap();
     assert_eq!(after.find(Some("app")), Some(app), "positions stay");
     let stats = after.stats(app, START);
@@ -543,7 +543,7 @@ fn a_higher_bound_lasts_for_a_resource_with_instances_until_these_have_reported_
         |max, each| Overload::builder(7).resource("app", ResourceConfig::new(max).places_per_instance(each));
     let before = with(100, 5).build().unwrap();
     let app = before.find(Some("app")).unwrap();
-    before.report(app, "one", crate::InstanceState::Alive, START).unwrap();
+    before.resource(app).report("one", crate::InstanceState::Alive, START).unwrap();
     let same = with(100, 5).build_over(&before).unwrap();
     assert_eq!(same.stats(app, START).instances, Some(1));
     let other = with(50, 5).build_over(&same).unwrap();

@@ -100,7 +100,7 @@ impl AdaptiveLimit {
         Ok(Self {
             config,
             limit: AtomicU64::new(u64::from(initial)),
-            window: Mutex::new(SampleWindow::new()),
+            window: Mutex::new(SampleWindow::default()),
             controller: Mutex::new(Controller {
                 limit: f64::from(initial),
                 latency: LatencyIndex::default(),

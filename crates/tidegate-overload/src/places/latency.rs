@@ -49,7 +49,7 @@ impl LatencySample {
 }
 
 /// The averages and counts of one resource.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LatencyAverages {
     // Relaxed, all of them: numbers for people, ordered with nothing.
     first_byte: MovingAverage,
@@ -59,15 +59,6 @@ pub(crate) struct LatencyAverages {
 }
 
 impl LatencyAverages {
-    pub(crate) fn new() -> Self {
-        Self {
-            first_byte: MovingAverage::new(),
-            end: MovingAverage::new(),
-            succeeded: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-        }
-    }
-
     pub(crate) fn add(&self, sample: LatencySample) {
         match sample {
             LatencySample::Succeeded { first_byte, end } => {
@@ -110,14 +101,10 @@ pub struct LatencyStats {
 }
 
 /// An exponentially weighted moving average of durations, in nanoseconds; 0 before the first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct MovingAverage(AtomicU64);
 
 impl MovingAverage {
-    fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
     fn add(&self, sample: Duration) {
         // Zero means that there is no sample yet.
         let sample = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -149,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_average_is_the_first_sample_and_then_moves_an_eighth_of_the_way() {
-        let latency = LatencyAverages::new();
+        let latency = LatencyAverages::default();
         assert_eq!(latency.stats(), LatencyStats::default());
         latency.add(succeeded(8 * MS));
         assert_eq!(latency.stats().end, Some(8 * MS));
@@ -165,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_counted_and_moves_no_average() {
-        let latency = LatencyAverages::new();
+        let latency = LatencyAverages::default();
         latency.add(LatencySample::Succeeded { first_byte: Some(2 * MS), end: 8 * MS });
         latency.add(LatencySample::Failed);
         latency.add(succeeded(8 * MS));
@@ -175,10 +162,10 @@ mod tests {
 
     #[test]
     fn the_shortest_and_the_longest_sample_are_taken_as_they_are() {
-        let latency = LatencyAverages::new();
+        let latency = LatencyAverages::default();
         latency.add(succeeded(Duration::ZERO));
         assert_eq!(latency.stats().end, Some(Duration::from_nanos(1)), "zero is no sample");
-        let latency = LatencyAverages::new();
+        let latency = LatencyAverages::default();
         latency.add(succeeded(Duration::MAX));
         latency.add(succeeded(Duration::MAX));
         assert!(latency.stats().end.unwrap() > Duration::from_secs(1 << 33));

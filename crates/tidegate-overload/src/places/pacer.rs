@@ -41,7 +41,7 @@ const CHANCE: f64 = 1.1;
 const FORGOTTEN: f64 = 1e-3;
 
 /// The pace of one resource.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pacer {
     // Relaxed, all of them: each is one word, and guards no other memory.
     /// The time of service of all in nanoseconds; 0: not known.
@@ -53,7 +53,7 @@ pub(crate) struct Pacer {
 }
 
 /// The pace of one namespace.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct NamespacePace {
     // Relaxed, as those of the pacer.
     /// The average time of its service in nanoseconds; 0: not known.
@@ -97,7 +97,7 @@ struct PaceDemand {
 }
 
 /// The samples of the last seconds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct RecentService {
     /// The sums and counts of each second, at its number modulo their number.
     seconds: [(u64, u64); SECONDS],
@@ -106,10 +106,6 @@ struct RecentService {
 }
 
 impl RecentService {
-    const fn new() -> Self {
-        Self { seconds: [(0, 0); SECONDS], second: 0 }
-    }
-
     /// Adds what a tick has seen, and forgets what is too old. A clock that stepped back forgets
     /// all.
     fn add(&mut self, sum: u64, count: u64, now: Timestamp) {
@@ -136,19 +132,6 @@ fn slot_of(second: u64) -> usize {
 }
 
 impl NamespacePace {
-    pub(crate) fn new() -> Self {
-        let none = || AtomicU64::new(0);
-        Self {
-            service_ns: none(),
-            part: none(),
-            due_ns: none(),
-            sum_ns: none(),
-            count: none(),
-            admitted: none(),
-            refused: none(),
-        }
-    }
-
     /// Adds the time from the admission to the end of one request's work.
     pub(crate) fn add(&self, service: Duration) {
         let service = u64::try_from(service.min(SERVICE_MAX).as_nanos()).unwrap_or(u64::MAX);
@@ -269,7 +252,7 @@ impl PaceDemands {
 
 impl PaceDemand {
     fn new(namespace: NamespaceKey) -> Self {
-        Self { namespace, recent: RecentService::new(), admitted: 0.0, refused: 0.0 }
+        Self { namespace, recent: RecentService::default(), admitted: 0.0, refused: 0.0 }
     }
 
     fn is_refused(&self) -> bool {
@@ -278,10 +261,6 @@ impl PaceDemand {
 }
 
 impl Pacer {
-    pub(crate) fn new() -> Self {
-        Self { service_ns: AtomicU64::new(0), due_ns: AtomicU64::new(0), admitted: AtomicU64::new(0) }
-    }
-
     /// Takes in a tick of a resource with so many places. `of_slot` has the pace of each slot,
     /// `active` the slots that have a namespace. The part of the places' time for which requests
     /// were admitted in pace.
@@ -431,12 +410,12 @@ pub(crate) mod tests {
     impl Paced {
         /// Namespaces whose work took so long.
         fn new(places: u64, services: &[Duration]) -> Self {
-            let namespaces: Vec<_> = services.iter().map(|_| NamespacePace::new()).collect();
+            let namespaces: Vec<_> = services.iter().map(|_| NamespacePace::default()).collect();
             for (namespace, service) in namespaces.iter().zip(services) {
                 (0..10).for_each(|_| namespace.add(*service));
             }
             let demands = PaceDemands::default();
-            let mut paced = Self { pacer: Pacer::new(), namespaces, demands, places };
+            let mut paced = Self { pacer: Pacer::default(), namespaces, demands, places };
             paced.tick(START);
             paced
         }
@@ -465,7 +444,7 @@ pub(crate) mod tests {
     #[test]
     fn without_a_sample_of_the_last_ten_seconds_nothing_is_paced() {
         let mut paced = Paced::new(1, &[]);
-        paced.namespaces.push(NamespacePace::new());
+        paced.namespaces.push(NamespacePace::default());
         paced.tick(START);
         assert!((0..1000).all(|_| paced.admits(0, START)));
         let mut paced = Paced::new(1, &[50 * MS]);

@@ -28,12 +28,12 @@ impl Resource {
         lock(&self.unsettled)
     }
 
-    /// Takes out the unsettled places that are to expire, because a namespace below its part waits.
-    pub(crate) fn take_overdue_places(
-        &self,
-        waiting: &WaitingNamespaces,
-        now: Timestamp,
-    ) -> Vec<OverduePlace> {
+    /// Takes out the unsettled places of a resource that are to expire now: those of namespaces
+    /// beyond their part of the places that are older than ten times the typical time of the work
+    /// that their namespace has settled there, and than a second; as many as `waiting` requests of
+    /// namespaces below their part lack. The owner of each gives its place back, and
+    /// [counts](Self::count_expired_place) it.
+    pub fn take_overdue_places(&self, waiting: &WaitingNamespaces, now: Timestamp) -> Vec<OverduePlace> {
         let mut by_key: BTreeMap<NamespaceKey, (u64, u64)> = BTreeMap::new();
         self.namespaces.places().for_each(|(_, key, places)| by_key.entry(key).or_default().0 += places);
         let control = lock(&self.control);
@@ -65,19 +65,20 @@ impl Resource {
         unsettled.take_overdue(&claims, key_of, places, typical, now)
     }
 
-    /// Whether unsettled places may have to expire: there are some, and requests were refused or
-    /// wait.
-    pub(crate) fn may_have_overdue(&self, has_waiting: bool) -> bool {
+    /// Whether unsettled places of a resource may have to expire; `has_waiting`: requests wait for
+    /// one.
+    pub fn may_have_overdue(&self, has_waiting: bool) -> bool {
         (has_waiting || !lock(&self.control).refused.is_empty()) && !self.unsettled().is_empty()
     }
 
-    /// Whether a namespace may have more places since the last call.
-    pub(crate) fn take_bound_raised(&self) -> bool {
+    /// Whether a namespace may have more places of a resource since the last call: the next request
+    /// that waits for one is to be called.
+    pub fn take_bound_raised(&self) -> bool {
         core::mem::take(&mut lock(&self.control).is_bound_raised)
     }
 
-    /// The bounds of its namespaces on places.
-    pub(crate) fn place_bounds(&self) -> PlaceBounds {
+    /// The bounds on the places of the namespaces at a resource, for its fair queue.
+    pub fn place_bounds(&self) -> PlaceBounds {
         PlaceBounds::new(Arc::clone(&self.namespaces))
     }
 
@@ -125,9 +126,8 @@ impl Resource {
         control.has_part_bounds = !bounds.is_empty();
     }
 
-    /// Counts an unsettled place that has expired. Its namespace is held back to its part for a
-    /// while: it would take the next free place in the same way.
-    pub(crate) fn count_expired_place(&self, namespace: u32, now: Timestamp) {
+    /// Counts an unsettled place that has expired.
+    pub fn count_expired_place(&self, namespace: u32, now: Timestamp) {
         self.namespaces.hold_back(namespace, now.saturating_add(HELD_BACK));
         self.places_expired.fetch_add(1, Ordering::Relaxed);
     }

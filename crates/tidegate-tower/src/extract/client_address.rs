@@ -1,6 +1,5 @@
 //! The address of the client, behind proxies as well.
 
-use core::fmt;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
@@ -68,8 +67,4 @@ where
     }
 }
 
-impl<F> fmt::Debug for FromClientAddress<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FromClientAddress").field("behind", &self.behind).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(FromClientAddress<F> { behind });

@@ -106,16 +106,16 @@ impl Engine {
     /// Lets unsettled places expire that a namespace below its part waits for.
     fn expire_places(&self, overload: &Overload, now: Timestamp) {
         for (id, _) in overload.resources() {
-            if overload.take_bound_raised(id) {
+            if overload.resource(id).take_bound_raised() {
                 self.shared.room.returned(Obstacle::Place(id));
             }
-            if !overload.may_have_overdue(id, self.shared.room.count() > 0) {
+            if !overload.resource(id).may_have_overdue(self.shared.room.count() > 0) {
                 continue;
             }
             let waiting = self.shared.room.waiting_namespaces(id);
-            for overdue in overload.take_overdue_places(id, &waiting, now) {
+            for overdue in overload.resource(id).take_overdue_places(&waiting, now) {
                 if let Some((place, admitted)) = self.shared.kept.expire_place(overdue) {
-                    overload.count_expired_place(id, overdue.namespace, now);
+                    overload.resource(id).count_expired_place(overdue.namespace, now);
                     place.settle(admitted, now);
                 }
             }

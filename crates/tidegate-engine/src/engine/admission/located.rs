@@ -194,7 +194,7 @@ impl Engine {
     #[inline]
     pub(crate) fn is_new(&self, request: &Request<'_>, record: &RequestRecord) -> bool {
         let repeats = |overload: &tidegate_overload::Overload| {
-            overload.takes_refusal(record.resource(), record.level())
+            overload.resource(record.resource()).takes_refusal(record.level())
         };
         request.attempt == 0 || !self.overload().is_some_and(repeats)
     }

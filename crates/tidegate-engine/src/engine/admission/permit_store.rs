@@ -20,7 +20,7 @@ impl Engine {
     ///
     /// A place in flight may be given back earlier, while the permit stays: [`Engine::tick`] lets
     /// it expire if a namespace below its part of the places waits for one, see
-    /// [`Overload::take_overdue_places`](tidegate_overload::Overload::take_overdue_places).
+    /// [`Resource::take_overdue_places`](tidegate_overload::Resource::take_overdue_places).
     ///
     /// Where the store holds charges for the permit, this asks it to remember them under that name,
     /// before the caller is told it; a permit of local limits costs the store nothing, and is

@@ -88,7 +88,7 @@ fn refuse(
 ) -> Shed {
     let (overload, resource, level) = (&plane.overload, record.resource(), record.level());
     if waits_for_place(resource, request, waited, now) == WaitsForPlace::No {
-        overload.count_unplaced(resource, level);
+        overload.resource(resource).count_unplaced(level);
     }
     overload.refuse(resource, level, why)
 }

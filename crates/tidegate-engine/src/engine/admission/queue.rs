@@ -60,10 +60,10 @@ impl Engine {
     /// resource takes for a request.
     pub(crate) fn observe_queues(&self, overload: &Overload, now: Timestamp) {
         for (resource, _) in overload.queues() {
-            let times = overload.service_times(resource);
-            let bounds = overload.place_bounds(resource);
+            let times = overload.resource(resource).service_times();
+            let bounds = overload.resource(resource).place_bounds();
             if let Some(tick) = self.shared.room.tick(resource, times, bounds, now) {
-                overload.observe_queue(resource, tick.observation());
+                overload.resource(resource).observe_queue(tick.observation());
             }
         }
     }
@@ -247,8 +247,9 @@ impl Engine {
         kept: usize,
     ) -> Entrant {
         let rank = self.overload().zip(target);
-        let rank =
-            rank.and_then(|(overload, target)| overload.marginal_rank(target.resource(), target.level()));
+        let rank = rank.and_then(|(overload, target)| {
+            overload.resource(target.resource()).marginal_rank(target.level())
+        });
         let bytes = request.waiting_bytes.saturating_add(request.copied_bytes() + kept);
         self.entrant(gate, request, obstacle).bytes(bytes).marginal(rank)
     }
@@ -452,7 +453,7 @@ impl Engine {
 
     fn retry_hint(&self, request: &Request<'_>) -> Duration {
         let hint = self.resource_of(request).zip(self.overload());
-        hint.map_or(Duration::from_secs(1), |(id, overload)| overload.retry_after_hint(id))
+        hint.map_or(Duration::from_secs(1), |(id, overload)| overload.resource(id).retry_after_hint())
     }
 
     /// The obstacle of a refused request, and when it asks again unless it is called before; `None`

@@ -70,7 +70,7 @@ impl Engine {
             resource: request.resource.map(Into::into),
             class: level.class(),
             level: level.number(),
-            cursor: overload.namespace_cursor(resource, level.namespace()),
+            cursor: overload.resource(resource).namespace_cursor(level.namespace()),
             is_below_cursor: overload.is_below_cursor(resource, level),
             in_flight: overload.in_flight(resource),
             in_flight_max: overload.in_flight_max(resource, level.class()),

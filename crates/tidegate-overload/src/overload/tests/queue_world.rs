@@ -179,11 +179,11 @@ impl World {
             }
             line.least = u64::MAX;
         }
-        let before = self.overload.cursor(ONLY);
+        let before = self.overload.resource(ONLY).cursor();
         let seen = core::mem::replace(&mut self.seen, QueueObservation::NONE);
-        self.overload.observe_queue(ONLY, seen);
+        self.overload.resource(ONLY).observe_queue(seen);
         self.overload.tick(Self::at(now));
-        let cursor = self.overload.cursor(ONLY);
+        let cursor = self.overload.resource(ONLY).cursor();
         let second = &mut self.second;
         second.opened += u64::from(before > cursor && cursor == Cursor::OPEN);
         second.cursor_min = second.cursor_min.min(cursor.level());

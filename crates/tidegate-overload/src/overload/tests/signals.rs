@@ -20,7 +20,7 @@ fn a_pushed_signal_sets_the_level_until_it_is_stale_and_leaves_the_cursor_alone(
     }
     let stats = overload.stats(ONLY, tick_at(30));
     assert_eq!((stats.level, stats.binding_signal.as_deref()), (LoadLevel::Hard, Some("cpu")));
-    assert_eq!(overload.cursor(ONLY), Cursor::OPEN);
+    assert_eq!(overload.resource(ONLY).cursor(), Cursor::OPEN);
     for step in 30..100 {
         overload.tick(tick_at(step));
     }
@@ -77,13 +77,13 @@ fn a_value_far_beyond_its_target_counts_as_ten_times_the_target_and_passes_again
         overload.tick(tick_at(step));
     }
     assert!(pressure(100).unwrap() < 0.01, "{:?}", pressure(100));
-    assert_eq!(overload.level(ONLY), LoadLevel::Normal);
+    assert_eq!(overload.resource(ONLY).level(), LoadLevel::Normal);
 }
 
 #[test]
 fn an_emergency_keeps_the_reserve_for_the_highest_class() {
     let overload = overload(40);
-    overload.pin(ONLY, Some(Cursor::CLOSED), Timestamp::MAX, START);
+    overload.resource(ONLY).pin(Some(Cursor::CLOSED), Timestamp::MAX, START);
     for step in 0..20 {
         let standing = QueueObservation {
             delay_ratio: 3.0,
@@ -92,10 +92,10 @@ fn an_emergency_keeps_the_reserve_for_the_highest_class() {
             shed: 1,
             departures: 0,
         };
-        overload.observe_queue(ONLY, standing);
+        overload.resource(ONLY).observe_queue(standing);
         overload.tick(tick_at(step));
     }
-    assert_eq!(overload.level(ONLY), LoadLevel::Emergency);
+    assert_eq!(overload.resource(ONLY).level(), LoadLevel::Emergency);
     let take = |class| {
         let taken = core::iter::from_fn(|| take_place(&overload, ONLY, level_of(class), START).ok());
         taken.collect::<Vec<_>>()
@@ -143,7 +143,7 @@ pub(super) fn slow_answers_set_the_level_and_failures_are_no_answers() {
         }
         let stats = overload.stats(ONLY, tick_at(first + 19));
         let signal = stats.signals.into_iter().find(|signal| signal.name == "slow").unwrap();
-        (signal.value, signal.is_stale, overload.level(ONLY))
+        (signal.value, signal.is_stale, overload.resource(ONLY).level())
     };
     let answer = |ms| LatencySample::Succeeded { first_byte: None, end: Duration::from_millis(ms) };
     let (value, _, level) =
@@ -170,7 +170,7 @@ fn a_pressure_that_is_no_measure_takes_back_the_signal_before_it() {
                 overload.event(Signal::on_all(*pressure), tick_at(tick));
                 overload.tick(tick_at(tick));
             }
-            overload.cursor(ONLY)
+            overload.resource(ONLY).cursor()
         };
         assert!(cursor_after(&[3.0, 3.0]) > Cursor::OPEN);
         assert_eq!(cursor_after(&[pressure, pressure, pressure]), Cursor::OPEN, "{pressure}");

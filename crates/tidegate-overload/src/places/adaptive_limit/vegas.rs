@@ -40,7 +40,7 @@ const FLOOR_WINDOWS: u32 = 3;
 const SHIFT: f64 = 1.5;
 
 /// The state of the controller.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Vegas {
     /// The latency without a queue, in seconds.
     baseline: Option<f64>,
@@ -70,15 +70,7 @@ struct RateBeforeCut {
 
 impl Vegas {
     pub(super) fn new() -> Self {
-        Self {
-            baseline: None,
-            verified: false,
-            slow_start: true,
-            cut: None,
-            full_windows: 0,
-            floor_windows: 0,
-            covariance: Covariance::default(),
-        }
+        Self { slow_start: true, ..Self::default() }
     }
 
     /// The latency without a queue, in seconds, as last measured.

@@ -36,7 +36,7 @@ pub(super) struct WindowSummary {
 }
 
 /// The open window; 5 KiB and as much for each namespace beyond one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SampleWindow {
     latencies: LatencyHistogram,
     shared: SharedSamples,
@@ -54,22 +54,6 @@ pub(super) struct SampleWindow {
 }
 
 impl SampleWindow {
-    pub(super) fn new() -> Self {
-        Self {
-            latencies: LatencyHistogram::default(),
-            shared: SharedSamples::default(),
-            succeeded: 0,
-            failed: 0,
-            latency_sum: 0.0,
-            latency_count: 0,
-            in_flight_sum: 0.0,
-            in_flight_peak: 0.0,
-            ticks: 0,
-            opened: Timestamp::from_nanos(0),
-            began: None,
-        }
-    }
-
     /// Counts a success.
     pub(super) fn add_success(&mut self, namespace: u32, latency: Duration) {
         self.succeeded = self.succeeded.saturating_add(1);
