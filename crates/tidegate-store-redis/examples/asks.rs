@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use tidegate_core::lease::{Ask, HolderName};
 use tidegate_core::{Algorithm, Rate};
-use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, OnLedger, Operation, RequestId, Store};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tokio::task::JoinSet;
 

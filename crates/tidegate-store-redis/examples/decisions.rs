@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use tidegate_core::{Algorithm, Cost, Rate};
-use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tokio::task::JoinSet;
 

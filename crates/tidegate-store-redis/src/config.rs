@@ -38,8 +38,8 @@ pub struct RedisConfig {
     /// How long a batch may take, from the call until the answer; twice as long in a cluster, where
     /// one over several slots takes several calls. Default 50 ms.
     pub deadline: Duration,
-    /// How long an [undo](crate::RedisStore::undo) may take, for which no caller waits. Default 2
-    /// s.
+    /// How long an [undo](tidegate_store::FleetStore::undo) may take, for which no caller waits.
+    /// Default 2 s.
     pub undo_deadline: Duration,
     /// How long connecting may take. Default 1 s. Callers do not wait for it longer than for the
     /// deadline.
@@ -207,11 +207,11 @@ impl fmt::Debug for Tls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
     /// They are decided on what there is, which is nothing at first;
-    /// [`stats`](crate::RedisStore::stats) says so.
+    /// [`stats`](tidegate_store::FleetStore::stats) says so.
     #[default]
     Report,
     /// They are [`StoreError::DataLost`](tidegate_store::StoreError::DataLost) until a member
-    /// [acknowledges](crate::RedisStore::acknowledge_loss) the loss.
+    /// [acknowledges](tidegate_store::FleetStore::acknowledge_loss) the loss.
     Refuse,
 }
 

@@ -51,11 +51,7 @@ pub(crate) struct Access {
     response_timeout: Duration,
 }
 
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access").finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Access {});
 
 impl Access {
     pub(crate) fn new(

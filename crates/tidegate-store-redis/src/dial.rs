@@ -49,11 +49,7 @@ pub(crate) struct Dial {
     attempt: OnceLock<Attempt>,
 }
 
-impl fmt::Debug for Dial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dial").field("target", &self.target).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Dial { target });
 
 /// The task that connects. It ends with the dial, so that an attempt nobody waits for leaves no
 /// connection.

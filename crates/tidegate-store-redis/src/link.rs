@@ -6,7 +6,6 @@
 //! replaced, packets are dropped, the process is frozen) is replaced by one that the
 //! [probe](crate::probe) has seen work.
 
-use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::cluster::ClusterClient;
@@ -106,11 +105,7 @@ fn is_protocol_error(error: &RedisError) -> bool {
     crate::error::frame_error(error).is_some()
 }
 
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Link")
-    }
-}
+tidegate_core::debug_fields!(Link {});
 
 fn target(config: &RedisConfig) -> Result<Target, OpenError> {
     let first = config.urls.first().ok_or(OpenError::NoUrl)?;

@@ -1,7 +1,6 @@
 //! The state that all clones of a store share: the queue of batches, the calls that carry them, the
 //! breaker and the epochs.
 
-use core::fmt;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -463,8 +462,4 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("config", &self.config).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Shared { config });

@@ -42,7 +42,7 @@ const NOTE_BYTES_MAX: usize = 64 << 20;
 /// Cheap to clone; clones share one connection, one queue and one breaker.
 ///
 /// ```
-/// # use tidegate_store_redis::{Circuit, RedisConfig, RedisStore};
+/// # use tidegate_store_redis::{Circuit, FleetStore, RedisConfig, RedisStore};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), tidegate_store_redis::OpenError> {
 /// // Opening does not connect: the first batch does.
@@ -71,76 +71,10 @@ impl RedisStore {
         Ok(Self { shared: Arc::new(Shared::open(config)?) })
     }
 
-    /// The reading of the store's clock, asked of the store: an error says why it does not serve.
-    /// Changes nothing but the marker of the epoch, which is written if it is absent.
-    pub async fn now(&self) -> Result<Timestamp, StoreError> {
-        let asked = Asked::new(Batch::each(RequestId(0), []), &self.shared.known)?;
-        Ok(self.shared.ask(self.place(note_slot()), asked).await?.answer.store_now)
-    }
-
-    /// The counts and findings of the store.
-    pub fn stats(&self) -> FleetStats {
-        self.shared.stats()
-    }
-
-    /// The loss that began first and is not [acknowledged](Self::acknowledge_loss), as far as this
-    /// member has seen the markers in the store.
-    pub fn loss(&self) -> Option<Loss> {
-        self.shared.loss()
-    }
-
-    /// The loss that what is counted under `key` may be of, if that is not acknowledged.
-    pub fn loss_of(&self, key: &Key) -> Option<Loss> {
-        self.shared.loss_at(self.place(slot(key)))
-    }
-
     /// The lease protocol of the store, if that is higher than this member's: then nothing is
     /// decided there, and this member is to be upgraded.
     pub fn newer_protocol(&self) -> Option<u32> {
         self.shared.newer_protocol()
-    }
-
-    /// About what the store's clock shows, without asking it.
-    pub fn about_now(&self) -> Timestamp {
-        self.shared.about_now()
-    }
-
-    /// Acknowledges every loss that began before now: batches are decided again on what there is.
-    /// The first of the losses that are known here, if any is.
-    ///
-    /// The next call, such as [`now`](Self::now), writes the acknowledgement into the store's
-    /// marker, and every other member follows with its own next call. No epoch begins. A loss that
-    /// is noticed later is another one.
-    pub fn acknowledge_loss(&self) -> Option<Loss> {
-        self.shared.acknowledge_loss()
-    }
-
-    /// Takes back what batches charged that were given up, such as after [`StoreError::Timeout`].
-    /// `batch` has [`Kind::Undo`] operations only, and an id of its own.
-    ///
-    /// It waits as long as [`RedisConfig::undo_deadline`] and goes past the breaker, one call at a
-    /// time for each place. A batch that arrives after its undo charges nothing, as long as
-    /// [`RedisConfig::answers_kept`]. Send it again after an error.
-    ///
-    /// [`Kind::Undo`]: tidegate_store::Kind::Undo
-    pub async fn undo(&self, batch: &Batch) -> Result<(), StoreError> {
-        batch.check()?;
-        let undone = multi_slot::undo(&self.shared, batch).await;
-        if undone.is_ok() {
-            add(&self.shared.counts.undone, 1);
-        }
-        undone
-    }
-
-    /// Counts a batch that could not be undone: what it charged stays until it drains.
-    pub fn undo_failed(&self) {
-        add(&self.shared.counts.undo_failed, 1);
-    }
-
-    /// How long an undo is worth another try: after [`RedisConfig::answers_kept`] the store has
-    /// forgotten what to undo.
-    pub fn undo_horizon(&self) -> Duration {
-        self.shared.config.answers_kept.min(RedisConfig::ANSWERS_KEPT_MAX)
     }
 
     /// The eviction policy of the server (`maxmemory-policy`), which must be `noeviction`: evicted
@@ -247,24 +181,28 @@ impl Store for RedisStore {
 }
 
 impl FleetStore for RedisStore {
+    /// Changes nothing but the marker of the epoch, which is written if it is absent.
     fn now(&self) -> FleetCall<'_, Timestamp> {
-        Box::pin(self.now())
+        Box::pin(async move {
+            let asked = Asked::new(Batch::each(RequestId(0), []), &self.shared.known)?;
+            Ok(self.shared.ask(self.place(note_slot()), asked).await?.answer.store_now)
+        })
     }
 
     fn about_now(&self) -> Timestamp {
-        self.about_now()
+        self.shared.about_now()
     }
 
     fn loss(&self) -> Option<Loss> {
-        self.loss()
+        self.shared.loss()
     }
 
     fn loss_of(&self, key: &Key) -> Option<Loss> {
-        self.loss_of(key)
+        self.shared.loss_at(self.place(slot(key)))
     }
 
     fn acknowledge_loss(&self) -> Option<Loss> {
-        self.acknowledge_loss()
+        self.shared.acknowledge_loss()
     }
 
     fn newer_protocol(&self) -> Option<String> {
@@ -272,16 +210,27 @@ impl FleetStore for RedisStore {
         Some(Fault::NewerProtocol { store, member: PROTOCOL }.to_string())
     }
 
+    /// It waits as long as [`RedisConfig::undo_deadline`] and goes past the breaker, one call at a
+    /// time for each place. A batch that arrives after its undo charges nothing, as long as
+    /// [`RedisConfig::answers_kept`].
     fn undo<'a>(&'a self, batch: &'a Batch) -> FleetCall<'a, ()> {
-        Box::pin(self.undo(batch))
+        Box::pin(async move {
+            batch.check()?;
+            let undone = multi_slot::undo(&self.shared, batch).await;
+            if undone.is_ok() {
+                add(&self.shared.counts.undone, 1);
+            }
+            undone
+        })
     }
 
     fn undo_failed(&self) {
-        self.undo_failed();
+        add(&self.shared.counts.undo_failed, 1);
     }
 
+    /// After [`RedisConfig::answers_kept`] the store has forgotten what to undo.
     fn undo_horizon(&self) -> Duration {
-        self.undo_horizon()
+        self.shared.config.answers_kept.min(RedisConfig::ANSWERS_KEPT_MAX)
     }
 
     fn evicts_by(&self) -> FleetCall<'_, Option<String>> {
@@ -300,6 +249,6 @@ impl FleetStore for RedisStore {
     }
 
     fn stats(&self) -> FleetStats {
-        self.stats()
+        self.shared.stats()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::{Algorithm, Cost, Rate};
-use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::RedisStore;
 
 use crate::engine::{Server, skip};

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::conformance::run;
-use tidegate_store::{Batch, Key, Kind, Note, NoteChange, NoteKind, Operation, RequestId, Store};
+use tidegate_store::{
+    Batch, FleetStore as _, Key, Kind, Note, NoteChange, NoteKind, Operation, RequestId, Store,
+};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 
 use crate::conformance::Harness;

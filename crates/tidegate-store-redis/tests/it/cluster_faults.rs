@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_core::{Algorithm, Cost, Rate, error_chain};
-use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::RedisStore;
 
 use crate::cluster::Cluster;

@@ -7,7 +7,8 @@ use tidegate_core::algorithm::{Concurrency, Rolling};
 use tidegate_core::lease::{Ask, HolderName};
 use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{
-    Batch, HolderId, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, Store,
+    Batch, FleetStore as _, HolderId, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId,
+    Store,
 };
 use tidegate_store_redis::{Circuit, RedisStore};
 

@@ -18,8 +18,8 @@ use tidegate_core::algorithm::{
 use tidegate_core::{Algorithm, Cost, Rate, Timestamp, error_chain};
 use tidegate_store::conformance::Random;
 use tidegate_store::{
-    Answer, Batch, BatchMode, CarryOver, HolderId, Key, Kind, MemoryConfig, MemoryStore, Note, NoteChange,
-    NoteKind, Operation, Outcome, RequestId, Store, StoreError,
+    Answer, Batch, BatchMode, CarryOver, FleetStore as _, HolderId, Key, Kind, MemoryConfig, MemoryStore,
+    Note, NoteChange, NoteKind, Operation, Outcome, RequestId, Store, StoreError,
 };
 use tidegate_store_redis::RedisStore;
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tidegate_store::FleetStore as _;
 
 use tidegate_core::Timestamp;
 use tidegate_store_redis::{Circuit, Clock, RedisConfig, RedisStore};

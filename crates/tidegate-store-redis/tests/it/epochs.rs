@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::algorithm::{Fixed, WindowStart};
 use tidegate_core::lease::{Ask, Grant, HolderName};
 use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
-use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store, StoreError};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, OnLedger, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{OnLoss, RedisStore};
 
 use crate::cluster::Cluster;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate_core::{Algorithm, Cost, Rate, error_chain};
-use tidegate_store::{Batch, Key, Kind, NoteKind, Operation, RequestId, Store, StoreError};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, NoteKind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, RedisConfig, RedisStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

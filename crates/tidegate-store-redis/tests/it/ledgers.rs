@@ -14,7 +14,7 @@ use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, Wind
 use tidegate_core::lease::{Ask, Epoch, Grant, HolderName, Ledger, Terms};
 use tidegate_core::{Algorithm, Cost, Rate, Timestamp, error_chain};
 use tidegate_store::conformance::Random;
-use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, OnLedger, Operation, RequestId, Store};
 
 use crate::differential::{DAY, MS, SECOND, number, send, told};
 use crate::engine::{Stand, skip};

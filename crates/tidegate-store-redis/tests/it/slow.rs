@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::algorithm::{Fixed, WindowStart};
 use tidegate_core::{Algorithm, Cost, error_chain};
-use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::{Circuit, RedisConfig, RedisStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

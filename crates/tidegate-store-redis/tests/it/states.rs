@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tidegate_core::{Algorithm, Cost, Rate, error_chain};
-use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, OpenError, RedisConfig, RedisStore, Secret};
 
 use crate::cluster::Cluster;

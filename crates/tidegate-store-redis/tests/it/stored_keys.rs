@@ -6,7 +6,7 @@ use tidegate_core::algorithm::{
     Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart,
 };
 use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
-use tidegate_store::{Batch, HolderId, Key, Kind, Operation, RequestId, Store, StoreError};
+use tidegate_store::{Batch, FleetStore as _, HolderId, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{OnLoss, RedisStore};
 
 use crate::engine::{Server, skip};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::algorithm::{Calendar, CivilUnit, Fixed, WindowStart};
 use tidegate_core::lease::{Ask, HolderName};
 use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
-use tidegate_store::{Batch, Key, Kind, NoteKind, OnLedger, Operation, RequestId, Store};
+use tidegate_store::{Batch, FleetStore as _, Key, Kind, NoteKind, OnLedger, Operation, RequestId, Store};
 use tidegate_store_redis::RedisStore;
 
 use crate::engine::{Hands, Server, skip};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tidegate_store::FleetStore as _;
 
 use tidegate_core::algorithm::{Fixed, WindowStart};
 use tidegate_core::limit::Consistency;
