@@ -1,7 +1,7 @@
 //! `tidegate limits`.
 
 mod page;
-mod shown;
+pub(crate) mod shown;
 
 use std::fmt::Write as _;
 use std::path::Path;

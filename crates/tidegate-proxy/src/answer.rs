@@ -305,7 +305,6 @@ async fn decide<D: DecisionPoint>(
         tenant.and_then(|tenant| pairs.iter().find(|(name, _)| *name == tenant).map(|(_, value)| *value));
     let claimed = class::claimed(&config.class, values, routed.is_trusted)?;
     let (decisions, policy, driver) = (&*proxy.decisions, &*in_force.policy, &proxy.context.driver);
-    request.class = decisions.class(policy, &request, claimed, config.class.default);
     request.attempt = attempt(routed)?;
     let wait = Wait::read(config.deadline.as_ref(), values);
     if let Some(ignored) = &wait.ignored {
@@ -315,10 +314,9 @@ async fn decide<D: DecisionPoint>(
     let until = wait.within.map(|within| context.record.started + within.min(FAR));
     request.resource = Some(&config.upstream);
     let access = config.access.as_ref().map(|sources| AccessValues::read(sources, values)).transpose()?;
-    if let Some(access) = &access {
-        request = decisions.with_access(policy, request, access.parts())?;
-    }
-    let wait = decisions.wait(policy, &request, config.wait);
+    let parts = access.as_ref().map(AccessValues::parts);
+    let (mut request, wait) =
+        decisions.complete(policy, request, claimed, config.class.default, parts, config.wait)?;
     let (decision, waited) = if wait.is_zero() {
         (driver.decide(policy.as_ref(), &request).await, Duration::ZERO)
     } else {
@@ -341,7 +339,6 @@ async fn decide<D: DecisionPoint>(
         NotedDecision::Admitted(permit, limits) => {
             let mut allowances = HeaderMap::new();
             decisions.write_allowances(policy, &request, &limits, permit.admitted_at(), &mut allowances);
-            decisions.write_load(policy, &request, &mut allowances);
             let permit = Held::new(Arc::clone(&proxy.context), permit);
             ProxyVerdict::Admitted(Box::new(permit), allowances)
         }
@@ -455,8 +452,7 @@ fn refused<D: DecisionPoint>(
     head: &Parts,
     refusal: &Refusal,
 ) -> Reply {
-    let status = proxy.decisions.refusal_status(policy, refusal);
-    let older = proxy.decisions.older_headers(policy);
+    let (status, older) = proxy.decisions.refusal_form(policy, refusal);
     let now = proxy.context.driver.now();
     let own = route.config.refusal.as_ref();
     let mut reply = if let Some(own) = own {

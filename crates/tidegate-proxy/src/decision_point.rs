@@ -17,27 +17,22 @@ pub trait DecisionPoint: Send + Sync + 'static {
     /// A policy in force, with its engine.
     type Policy: AsRef<Engine> + Send + Sync + 'static;
 
-    /// The class of `request`, whose namespace and tenant are set: the claimed one as far as the
-    /// policy allows it, else the tenant's, else `default`.
-    fn class(
-        &self,
-        policy: &Self::Policy,
-        request: &Request<'_>,
-        claimed: Option<Class>,
-        default: Class,
-    ) -> Class;
-
-    /// The request with the access of these parts; as it was if they name no table.
-    fn with_access<'a>(
+    /// The request, whose namespace, tenant and resource are set, with its class and its access,
+    /// and how long it may wait.
+    ///
+    /// The class is the claimed one as far as the policy allows it, else the tenant's, else
+    /// `default`. Parts that name no table make no access. The wait is `own`, that of the route,
+    /// and no longer than the resource lets the class wait; zero for a route without `wait`: not at
+    /// all.
+    fn complete<'a>(
         &self,
         policy: &Self::Policy,
         request: Request<'a>,
-        access: AccessParts<'a>,
-    ) -> Result<Request<'a>, Fault>;
-
-    /// How long a request may wait whose route lets it wait for `own`, zero for a route without
-    /// `wait`: no longer than its resource lets its class wait. Zero: not at all.
-    fn wait(&self, policy: &Self::Policy, request: &Request<'_>, own: Duration) -> Duration;
+        claimed: Option<Class>,
+        default: Class,
+        access: Option<AccessParts<'a>>,
+        own: Duration,
+    ) -> Result<(Request<'a>, Duration), Fault>;
 
     /// Counts and logs the decision about a request that was read at `read_at`.
     fn note(
@@ -48,7 +43,8 @@ pub trait DecisionPoint: Send + Sync + 'static {
         read_at: Timestamp,
     ) -> NotedDecision;
 
-    /// Writes the allowances of these limits, those in shadow mode left out.
+    /// Writes the allowances of these limits, those in shadow mode left out, and the load as
+    /// [`write_load`](Self::write_load).
     fn write_allowances(
         &self,
         policy: &Self::Policy,
@@ -61,11 +57,9 @@ pub trait DecisionPoint: Send + Sync + 'static {
     /// Writes the load of the resource of a request, if answers about this resource show it.
     fn write_load(&self, policy: &Self::Policy, request: &Request<'_>, headers: &mut HeaderMap);
 
-    /// The status of the answer to a refusal.
-    fn refusal_status(&self, policy: &Self::Policy, refusal: &Refusal) -> u16;
-
-    /// Which older header families are sent beside `RateLimit`.
-    fn older_headers(&self, policy: &Self::Policy) -> OlderHeaders;
+    /// The status of the answer to a refusal, and which older header families are sent beside
+    /// `RateLimit`.
+    fn refusal_form(&self, policy: &Self::Policy, refusal: &Refusal) -> (u16, OlderHeaders);
 
     /// The fault of a request that the engine could not decide.
     fn engine_fault(&self, error: &RequestError) -> Fault;

@@ -46,13 +46,19 @@ struct FailureLabels {
     failure: &'static str,
 }
 
-/// The counters of all routes and upstreams.
-#[derive(Debug)]
-pub(crate) struct ProxyMetrics {
+/// The families that have a series for each route or upstream.
+#[derive(Clone, Debug, Default)]
+struct RouteFamilies {
     requests: Family<ProxiedRequestLabels, Counter>,
     endings: Family<ResponseEndLabels, Counter>,
     costs: Family<CostReadingLabels, Counter>,
     failures: Family<FailureLabels, Counter>,
+}
+
+/// The counters of all routes and upstreams.
+#[derive(Debug)]
+pub(crate) struct ProxyMetrics {
+    families: RouteFamilies,
     /// The time from sending a request to the head of its answer, in seconds.
     pub(crate) upstream_duration: Histogram,
     /// Permits that requests hold.
@@ -64,10 +70,7 @@ pub(crate) struct ProxyMetrics {
 impl Default for ProxyMetrics {
     fn default() -> Self {
         Self {
-            requests: Family::default(),
-            endings: Family::default(),
-            costs: Family::default(),
-            failures: Family::default(),
+            families: RouteFamilies::default(),
             upstream_duration: Histogram::new(BUCKETS_SECONDS),
             in_flight: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),
@@ -78,51 +81,43 @@ impl Default for ProxyMetrics {
 impl ProxyMetrics {
     /// Puts them on the page, with `help` for each name.
     pub(crate) fn register(&self, registry: &mut Registry, help: fn(&str) -> &'static str) {
-        registry.register("tidegate_proxy_requests", help("tidegate_proxy_requests"), self.requests.clone());
-        registry.register("tidegate_proxy_endings", help("tidegate_proxy_endings"), self.endings.clone());
-        registry.register("tidegate_proxy_true_costs", help("tidegate_proxy_true_costs"), self.costs.clone());
-        registry.register(
-            "tidegate_proxy_upstream_failures",
-            help("tidegate_proxy_upstream_failures"),
-            self.failures.clone(),
-        );
+        let RouteFamilies { requests, endings, costs, failures } = self.families.clone();
+        registry.register("tidegate_proxy_requests", help("tidegate_proxy_requests"), requests);
+        registry.register("tidegate_proxy_endings", help("tidegate_proxy_endings"), endings);
+        registry.register("tidegate_proxy_true_costs", help("tidegate_proxy_true_costs"), costs);
+        let name = "tidegate_proxy_upstream_failures";
+        registry.register(name, help(name), failures);
     }
 
     /// The counters of one route.
     pub(crate) fn route(&self, name: &str) -> RouteCounts {
-        RouteCounts {
-            route: name.into(),
-            requests: self.requests.clone(),
-            endings: self.endings.clone(),
-            costs: self.costs.clone(),
-            usual: Default::default(),
-        }
+        RouteCounts { route: name.into(), families: self.families.clone(), usual: Default::default() }
     }
 
     /// Drops the series of a route that is no longer in force: a page grows with the policy, not
     /// with its history.
     pub(super) fn forget_route(&self, route: &str) {
         for status in 100..1000 {
-            self.requests.remove(&ProxiedRequestLabels { route: route.into(), status });
+            self.families.requests.remove(&ProxiedRequestLabels { route: route.into(), status });
         }
         for ending in ResponseEnd::ALL {
-            self.endings.remove(&ResponseEndLabels { route: route.into(), ending: ending.as_str() });
+            self.families.endings.remove(&ResponseEndLabels { route: route.into(), ending: ending.as_str() });
         }
         for result in CostReading::ALL {
-            self.costs.remove(&CostReadingLabels { route: route.into(), result: result.as_str() });
+            self.families.costs.remove(&CostReadingLabels { route: route.into(), result: result.as_str() });
         }
     }
 
     /// Drops the series of an upstream that is no longer in force.
     pub(super) fn forget_upstream(&self, upstream: &str) {
         for failure in FAILURES {
-            self.failures.remove(&FailureLabels { upstream: upstream.into(), failure });
+            self.families.failures.remove(&FailureLabels { upstream: upstream.into(), failure });
         }
     }
 
     /// Counts a failure of an upstream: `connect`, `broken` or `late`.
     pub(crate) fn upstream_failed(&self, upstream: &str, failure: &'static str) {
-        self.failures.get_or_create(&FailureLabels { upstream: upstream.into(), failure }).inc();
+        self.families.failures.get_or_create(&FailureLabels { upstream: upstream.into(), failure }).inc();
     }
 }
 
@@ -130,9 +125,7 @@ impl ProxyMetrics {
 #[derive(Debug)]
 pub(crate) struct RouteCounts {
     route: Arc<str>,
-    requests: Family<ProxiedRequestLabels, Counter>,
-    endings: Family<ResponseEndLabels, Counter>,
-    costs: Family<CostReadingLabels, Counter>,
+    families: RouteFamilies,
     /// The usual answers, so that counting one costs no look-up.
     usual: [OnceLock<Counter>; USUAL_STATUSES.len()],
 }
@@ -145,7 +138,8 @@ impl RouteCounts {
     /// Counts an answer.
     pub(crate) fn answered(&self, status: u16) {
         let create = || {
-            self.requests
+            self.families
+                .requests
                 .get_or_create(&ProxiedRequestLabels { route: Arc::clone(&self.route), status })
                 .clone()
         };
@@ -158,11 +152,14 @@ impl RouteCounts {
     /// Counts an answer of a route that takes the true cost from answers.
     pub(crate) fn cost_read(&self, result: CostReading) {
         let labels = CostReadingLabels { route: Arc::clone(&self.route), result: result.as_str() };
-        self.costs.get_or_create(&labels).inc();
+        self.families.costs.get_or_create(&labels).inc();
     }
 
     /// Counts an answer that did not reach its end.
     pub(crate) fn ended_early(&self, ending: &'static str) {
-        self.endings.get_or_create(&ResponseEndLabels { route: Arc::clone(&self.route), ending }).inc();
+        self.families
+            .endings
+            .get_or_create(&ResponseEndLabels { route: Arc::clone(&self.route), ending })
+            .inc();
     }
 }

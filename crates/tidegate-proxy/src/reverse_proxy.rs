@@ -127,17 +127,9 @@ impl<D: DecisionPoint> ReverseProxy<D> {
     }
 }
 
-impl<P> fmt::Debug for ProxyState<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProxyState").field("metrics", &self.metrics).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(ProxyState<P> { metrics });
 
-impl<D: DecisionPoint> fmt::Debug for ReverseProxy<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReverseProxy").field("state", &self.state).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(ReverseProxy<D: DecisionPoint> { state });
 
 /// The series that are read when the page is rendered.
 struct ProxyCollector<P> {
@@ -145,11 +137,7 @@ struct ProxyCollector<P> {
     help: fn(&str) -> &'static str,
 }
 
-impl<P> fmt::Debug for ProxyCollector<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ProxyCollector")
-    }
-}
+tidegate_core::debug_fields!(ProxyCollector<P> {});
 
 impl<P: AsRef<Engine> + Send + Sync + 'static> Collector for ProxyCollector<P> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {

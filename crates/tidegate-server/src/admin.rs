@@ -26,10 +26,10 @@ use tidegate_wire::leases::AcknowledgedBody;
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
-#[cfg(test)]
-use utoipa::ToSchema;
 
-use crate::admin::limit_descriptions::{NamespaceAnswer, TableDescription, describe_namespace};
+use crate::admin::limit_descriptions::{
+    DomainAnswer, NamespaceAnswer, RuleAnswer, TableDescription, describe_namespace,
+};
 use crate::admin::overrides::OverrideAnswer;
 use crate::api::parameters::Accepted;
 use crate::api::route::{Route, RouteAccess};
@@ -91,7 +91,7 @@ pub(crate) const ROUTES: &[Route] = &[
 
 /// The limits of the policy in force.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct LimitsAnswer {
     /// The policy in force, and the result of the last reload.
     policy: PolicyAnswer,
@@ -105,35 +105,9 @@ pub(crate) struct LimitsAnswer {
     overrides: Vec<OverrideAnswer>,
 }
 
-/// A domain of envoyproxy/ratelimit's files.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
-struct DomainAnswer {
-    /// Its name.
-    name: String,
-    /// Its rules, in the order of the files.
-    rules: Vec<RuleAnswer>,
-}
-
-/// A rule of such a domain.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
-struct RuleAnswer {
-    /// Its name: the domain and the keys and values on the way to it.
-    name: String,
-    /// The attributes, or entries of a descriptor, that lead to it: each with the value that it
-    /// wants, null for any.
-    entries: Vec<(String, Option<String>)>,
-    /// Its limits in words; empty if it lets everything through.
-    limits: Vec<String>,
-    /// `enforce`, or `shadow` if it only reports the requests that it would refuse.
-    #[cfg_attr(test, schema(value_type = String, example = "enforce"))]
-    mode: &'static str,
-}
-
 /// Which policy is in force.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct PolicyAnswer {
     /// 1 for the policy of the start, one more for each that replaced it.
     version: u64,
@@ -174,7 +148,7 @@ const READY: &str = "ok";
 
 /// Whether the daemon lives.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Health {
     /// `ok`, or why it should not be sent work: `draining`; `waiting for the store`, with the limit
     /// that refuses without it, until the shared store has answered once; or that the store is used
@@ -401,6 +375,6 @@ fn describe_rule(rule: &FileRule<'_>) -> RuleAnswer {
         name: rule.name.to_owned(),
         entries: entries.collect(),
         limits: rule.limits.iter().map(|limit| numbers_in_words(limit)).collect(),
-        mode: if rule.is_shadow { "shadow" } else { "enforce" },
+        mode: if rule.is_shadow { "shadow" } else { "enforce" }.to_owned(),
     }
 }

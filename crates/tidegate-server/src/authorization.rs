@@ -220,11 +220,7 @@ pub(crate) struct Credentials {
 /// A token, kept as its hash only.
 struct Token(Hash);
 
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
-    }
-}
+tidegate_core::debug_fields!(Token {});
 
 impl Credentials {
     pub(crate) fn new(names: &Arc<[String]>) -> Self {

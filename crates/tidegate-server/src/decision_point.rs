@@ -30,27 +30,23 @@ impl AsRef<Engine> for InForce {
 impl DecisionPoint for DaemonContext {
     type Policy = InForce;
 
-    fn class(
+    fn complete<'a>(
         &self,
         policy: &InForce,
-        request: &Request<'_>,
+        mut request: Request<'a>,
         claimed: Option<Class>,
         default: Class,
-    ) -> Class {
-        policy.config.claims.of_namespace(request.namespace).class_of(claimed, request.tenant, default)
-    }
-
-    fn with_access<'a>(
-        &self,
-        policy: &InForce,
-        request: Request<'a>,
-        access: AccessParts<'a>,
-    ) -> Result<Request<'a>, Fault> {
-        policy.config.planes.with_access_parts(request, access)
-    }
-
-    fn wait(&self, policy: &InForce, request: &Request<'_>, own: Duration) -> Duration {
-        policy.config.planes.wait_at_route(own, request.resource, request.class)
+        access: Option<AccessParts<'a>>,
+        own: Duration,
+    ) -> Result<(Request<'a>, Duration), Fault> {
+        let InForce { config, .. } = policy;
+        let claims = config.claims.of_namespace(request.namespace);
+        request.class = claims.class_of(claimed, request.tenant, default);
+        if let Some(access) = access {
+            request = config.planes.with_access_parts(request, access)?;
+        }
+        let wait = config.planes.wait_at_route(own, request.resource, request.class);
+        Ok((request, wait))
     }
 
     fn note(
@@ -74,6 +70,7 @@ impl DecisionPoint for DaemonContext {
     ) {
         let enforced = Desk { daemon: self, in_force: policy }.enforced(request.namespace, limits);
         limit_headers(headers, allowances(&enforced, now), policy.config.older_headers);
+        self.write_load(policy, request, headers);
     }
 
     fn write_load(&self, policy: &InForce, request: &Request<'_>, headers: &mut HeaderMap) {
@@ -84,12 +81,8 @@ impl DecisionPoint for DaemonContext {
         }
     }
 
-    fn refusal_status(&self, policy: &InForce, refusal: &Refusal) -> u16 {
-        policy.config.status_of(refusal)
-    }
-
-    fn older_headers(&self, policy: &InForce) -> OlderHeaders {
-        policy.config.older_headers
+    fn refusal_form(&self, policy: &InForce, refusal: &Refusal) -> (u16, OlderHeaders) {
+        (policy.config.status_of(refusal), policy.config.older_headers)
     }
 
     fn engine_fault(&self, error: &RequestError) -> Fault {

@@ -57,7 +57,9 @@ mod resp;
 mod server;
 
 pub use admin::explain::explain_fresh;
-pub use admin::limit_descriptions::{NamespaceAnswer, describe_policy};
+pub use admin::limit_descriptions::{
+    DomainAnswer, LimitDescription, NamespaceAnswer, TableDescription, describe_policy,
+};
 pub use admin::overrides;
 #[doc(hidden)]
 pub use api::authorize::{AuthorizeQuery, read_authorize_query};

@@ -10,6 +10,7 @@ mod collector;
 mod envoy_hits;
 pub(crate) mod limits;
 mod planes;
+mod series;
 
 use core::fmt;
 use std::sync::Arc;
@@ -300,32 +301,13 @@ impl Metrics {
 
     /// Counts a message that could not be taken.
     pub(crate) fn fault(&self, code: FaultCode) {
-        self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
+        self.fault_of_protocol(code.as_str());
     }
 
-    /// Counts a message or a connection that a protocol rejects for an error of its own.
+    /// Counts a message or a connection that a protocol rejects for an error of its own, such as a
+    /// failed TLS handshake.
     pub(crate) fn fault_of_protocol(&self, error: &'static str) {
         self.faults.get_or_create(&FaultLabels { error }).inc();
-    }
-
-    /// Counts a connection that did not speak HTTP.
-    pub(crate) fn broken_http(&self) {
-        self.faults.get_or_create(&FaultLabels { error: "malformed_http" }).inc();
-    }
-
-    /// Counts a connection whose TLS handshake failed.
-    pub(crate) fn broken_tls(&self) {
-        self.faults.get_or_create(&FaultLabels { error: "tls_handshake" }).inc();
-    }
-
-    /// Counts a connection that should begin with the PROXY protocol and does not.
-    pub(crate) fn broken_preamble(&self) {
-        self.faults.get_or_create(&FaultLabels { error: "proxy_protocol" }).inc();
-    }
-
-    /// Counts a connection whose peer is not trusted to say who it is.
-    pub(crate) fn untrusted_peer(&self) {
-        self.faults.get_or_create(&FaultLabels { error: "untrusted_peer" }).inc();
     }
 
     /// The page.
@@ -337,11 +319,7 @@ impl Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Metrics {});
 
 /// Writes a histogram; the page adds the unit to its name.
 pub(crate) fn encode_durations(

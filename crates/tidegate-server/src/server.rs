@@ -1,6 +1,5 @@
 //! A running daemon: its listeners, its tasks, and how it ends.
 
-use core::fmt;
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -277,11 +276,7 @@ fn tls_files(tls: &policy::Tls) -> TlsFiles {
     TlsFiles { cert: PathBuf::from(&tls.cert), key: PathBuf::from(&tls.key), client_ca }
 }
 
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Server")
-    }
-}
+tidegate_core::debug_fields!(Server {});
 
 impl Handle {
     /// Where the listeners with this role listen, with the ports that were found for port 0.
@@ -431,11 +426,7 @@ impl Drop for Handle {
     }
 }
 
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("bound", &self.bound).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(Handle { bound });
 
 /// Runs the engine's timers.
 async fn tick(daemon: Arc<DaemonContext>) {

@@ -1,14 +1,12 @@
 //! The part of an explanation that shows the table of an access: the state of its partition.
 
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 use crate::would::Would;
 
 /// The partition that a request accesses: of its table, or of an index that a write changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AccessExplanation {
     /// The table.
     pub table: String,
@@ -57,7 +55,7 @@ pub struct AccessExplanation {
 
 /// The throughput that a table or an account has left.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TokensExplanation {
     /// Capacity units a second.
     pub rate: f64,

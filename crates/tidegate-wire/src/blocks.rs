@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 /// Blocks in force, as far as this member knows them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BlocksBody {
     /// The selected blocks, the one that ends last first.
     pub blocks: Vec<BlockBody>,
@@ -21,7 +19,7 @@ pub struct BlocksBody {
 
 /// A key that is blocked under one limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BlockBody {
     /// The namespace.
     pub namespace: String,

@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 use crate::access_explanation::AccessExplanation;
 use crate::operation::ExplainedDoor;
 pub use crate::would::Would;
 
 /// The limits of a namespace, explained for one request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ExplanationBody {
     /// The namespace.
     pub namespace: String,
@@ -57,7 +55,7 @@ pub struct ExplanationBody {
 
 /// A resource as a request meets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LoadExplanation {
     /// The name of the resource; absent for the default resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,7 +95,7 @@ pub struct LoadExplanation {
 
 /// The refusal that a request would get from a plane beside the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PlaneExplanation {
     /// The plane: `capacity` or `overload`; `limits` for a deadline that is past.
     pub plane: String,
@@ -123,8 +121,8 @@ pub struct PlaneExplanation {
 }
 
 /// One limit, explained for one request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LimitExplanation {
     /// Its name.
     pub name: String,
@@ -164,7 +162,7 @@ pub struct LimitExplanation {
 
 /// A condition that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Unmatched {
     /// The attribute it looks at.
     pub attribute: String,
@@ -176,8 +174,8 @@ pub struct Unmatched {
 }
 
 /// The counter of a request under one limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CounterExplanation {
     /// The attributes that name it with their values as they are counted: of an IPv6 address the
     /// network. Null where the request lacks the attribute and such requests share a counter. Empty
@@ -219,7 +217,7 @@ pub struct CounterExplanation {
 
 /// The plan of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PlanExplanation {
     /// Its name.
     pub name: String,
@@ -237,7 +235,7 @@ pub struct PlanExplanation {
 
 /// Why a request has its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlanFoundBy {
     /// It is assigned to the value of an attribute.
@@ -250,7 +248,7 @@ pub enum PlanFoundBy {
 
 /// The time zone of a calendar limit that takes it from an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ZoneExplanation {
     /// The attribute.
     pub attribute: String,
@@ -266,7 +264,7 @@ pub struct ZoneExplanation {
 
 /// Whose time zone counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ZoneOf {
     /// That of the attribute.
@@ -278,11 +276,12 @@ pub enum ZoneOf {
 }
 
 /// Whose numbers count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NumbersOf {
     /// The limit's own.
+    #[default]
     Limit,
     /// Those of the request's plan.
     Plan,
@@ -293,11 +292,12 @@ pub enum NumbersOf {
 }
 
 /// The place where a limit is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
     /// This member.
+    #[default]
     Member,
     /// The store.
     Store,
@@ -307,7 +307,7 @@ pub enum DecidedBy {
 
 /// The content of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LevelExplanation {
     /// The most it ever admits at once, in units.
     pub limit: u64,

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 /// All members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LeasesBody {
     /// The member that answers.
     pub member: String,
@@ -31,7 +29,7 @@ pub struct LeasesBody {
 
 /// A leased limit that two members count by different numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DifferentNumbersBody {
     /// The namespace and the limit, as `api/per-user`.
     pub limit: String,
@@ -45,7 +43,7 @@ pub struct DifferentNumbersBody {
 
 /// One member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MemberBody {
     /// This run of it: 16 hexadecimal digits.
     pub id: String,
@@ -79,7 +77,7 @@ pub struct MemberBody {
 
 /// One lease of a member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LeaseBody {
     /// The namespace of the limit or the table.
     pub namespace: String,
@@ -113,7 +111,7 @@ pub struct LeaseBody {
 
 /// The outcome of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AcknowledgedBody {
     /// Whether there was a loss that was not acknowledged, as far as the member that was asked
     /// knew.

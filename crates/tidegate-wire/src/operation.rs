@@ -8,8 +8,6 @@ use core::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use tidegate_core::{Class, Cost};
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 use crate::fault::{Fault, FaultCode};
 use crate::object::{self, Object};
@@ -41,7 +39,7 @@ pub const REFUND_KEY_BYTES_MAX: usize = 256;
 
 /// The body of `POST /v1/check`: may this request go ahead?
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Check<'a> {
     /// The namespace whose limits apply.
@@ -81,7 +79,7 @@ pub struct Check<'a> {
 /// The body of `POST /v1/explain`: the body of a check, and the tenant. `peek` and `wait_ms` change
 /// nothing.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Explain<'a> {
     /// The namespace whose limits apply.
@@ -125,7 +123,7 @@ pub struct Explain<'a> {
 
 /// The door at which an explained request comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ExplainedDoor {
     /// A protocol by which callers describe the request, such as `/v1/check`.
@@ -170,7 +168,7 @@ fn wait(field: &'static str, millis: u64, peek: bool) -> Result<Duration, Fault>
 
 /// The body of `POST /v1/report`: this was done; charge it whether or not there is room.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Report<'a> {
     /// The namespace whose limits are charged.
@@ -189,7 +187,7 @@ pub struct Report<'a> {
 
 /// The body of `POST /v1/refund`: give back what an earlier request was charged.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Refund<'a> {
     /// The namespace whose limits were charged.
@@ -227,7 +225,7 @@ impl Refund<'_> {
 
 /// The body of `POST /v1/reserve`: charge an estimate now, settle with the true cost later.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reserve<'a> {
     /// The namespace whose limits apply.
@@ -272,7 +270,7 @@ impl Reserve<'_> {
 
 /// The body of `POST /v1/settle`: how the work ended.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Settle<'a> {
     /// The permit, as `check` or `reserve` gave it.
@@ -314,7 +312,7 @@ impl Settle<'_> {
 
 /// How the work of a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeBody {
     /// It was done.
@@ -331,7 +329,7 @@ pub enum OutcomeBody {
 
 /// The body of `POST /v1/release`: give back what a permit lent.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Release<'a> {
     /// The permit, as `check` or `reserve` gave it.
@@ -342,7 +340,7 @@ pub struct Release<'a> {
 
 /// The body of `POST /v1/reset`: forget what is used, and lift blocks.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reset<'a> {
     /// The namespace.
@@ -364,7 +362,7 @@ pub struct Reset<'a> {
 
 /// The body of `POST /v1/block`: refuse a key under one limit for a while.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Block<'a> {
     /// The namespace.
@@ -398,7 +396,7 @@ impl Block<'_> {
 
 /// The read or write of a partitioned table.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AccessBody<'a> {
     /// The table.
@@ -443,7 +441,7 @@ impl AccessBody<'_> {
 
 /// An entry of an index that a write changes.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IndexWriteBody<'a> {
     /// The index, without the name of its table.
@@ -464,7 +462,7 @@ const fn one_byte() -> u64 {
 
 /// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AccessKind {
     /// It reads a recent value.
@@ -487,25 +485,27 @@ pub struct Weight(pub Cost);
 
 impl<'de> Deserialize<'de> for Weight {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct WeightVisitor;
-        impl de::Visitor<'_> for WeightVisitor {
-            type Value = Weight;
+        let units = deserializer.deserialize_u64(WholeNumber::<1>)?;
+        Ok(Self(Cost::new(units).expect("the number is at least 1")))
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "a whole number from 1 to 18446744073709551615, written without quotes or fraction",
-                )
-            }
+/// Reads a cost in units, at least `MIN` of them.
+struct WholeNumber<const MIN: u64>;
 
-            fn visit_u64<E: de::Error>(self, units: u64) -> Result<Weight, E> {
-                Cost::new(units).map(Weight).ok_or_else(|| {
-                    E::custom(
-                        "cost 0 charges nothing; to look without charging send \"peek\": true to /v1/check",
-                    )
-                })
-            }
+impl<const MIN: u64> de::Visitor<'_> for WholeNumber<MIN> {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {MIN} to {}, written without quotes or fraction", u64::MAX)
+    }
+
+    fn visit_u64<E: de::Error>(self, units: u64) -> Result<u64, E> {
+        if units < MIN {
+            let why = "cost 0 charges nothing; to look without charging send \"peek\": true to /v1/check";
+            return Err(E::custom(why));
         }
-        deserializer.deserialize_u64(WeightVisitor)
+        Ok(units)
     }
 }
 
@@ -516,19 +516,7 @@ fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Weight>, 
 
 /// The cost to settle with, which may be 0.
 fn true_cost<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    struct TrueCost;
-    impl de::Visitor<'_> for TrueCost {
-        type Value = Option<u64>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a whole number from 0 to 18446744073709551615, written without quotes or fraction")
-        }
-
-        fn visit_u64<E: de::Error>(self, units: u64) -> Result<Option<u64>, E> {
-            Ok(Some(units))
-        }
-    }
-    deserializer.deserialize_u64(TrueCost)
+    deserializer.deserialize_u64(WholeNumber::<0>).map(Some)
 }
 
 /// A class as it stands in a body.

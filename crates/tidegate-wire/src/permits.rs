@@ -1,12 +1,10 @@
 //! The answer of `GET /v1/permits`: the permits that wait to be settled or released.
 
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 /// A page of kept permits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PermitsBody {
     /// The permits, the oldest first.
     pub permits: Vec<PermitBody>,
@@ -21,7 +19,7 @@ pub struct PermitsBody {
 
 /// One kept permit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PermitBody {
     /// The first 8 of the 32 digits of its id. The whole id is a secret of the caller: it permits
     /// to settle.

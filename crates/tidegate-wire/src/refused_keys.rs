@@ -1,15 +1,13 @@
 //! The answer of `GET /v1/keys/top`: the keys that were refused most within a window.
 
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 /// The keys that were refused most within a window.
 ///
 /// The counts come from sketches of constant size. A count is never too low, and `error` bounds by
 /// how much it may be too high.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TopKeysBody {
     /// The window that was asked for, in milliseconds.
     pub window_ms: u64,
@@ -34,7 +32,7 @@ pub struct TopKeysBody {
 
 /// Refusals by the overload plane of requests without a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WithoutTenantBody {
     /// At most `error` too high, never too low.
     pub refusals: u64,
@@ -48,7 +46,7 @@ pub struct WithoutTenantBody {
 
 /// One key that was refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RefusedKeyBody {
     /// The namespace, or the domain of an envoyproxy/ratelimit file.
     pub namespace: String,
@@ -92,7 +90,7 @@ pub struct RefusedKeyBody {
 
 /// Refusals of a tenant by one limit or mechanism.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LimitCountBody {
     /// The limit, or the mechanism of the overload plane: `admission_cursor`, `in_flight`, `pace`,
     /// `queue_delay`, `queue` or `deadline`.
@@ -111,7 +109,7 @@ pub struct LimitCountBody {
 
 /// Refusals of a key for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ReasonCountBody {
     /// The reason.
     pub reason: String,

@@ -1,12 +1,10 @@
 //! The resources of the overload plane, and the values of signals.
 
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 /// All resources of a daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ResourcesBody {
     /// The resources, in order of their names.
     pub resources: Vec<ResourceBody>,
@@ -14,7 +12,7 @@ pub struct ResourcesBody {
 
 /// One resource, as the daemon that answers sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ResourceBody {
     /// Its name.
     pub name: String,
@@ -49,7 +47,7 @@ pub struct ResourceBody {
 
 /// The position of an admission cursor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CursorBody {
     /// The position: requests of a lower level are shed. 0 is open.
     pub position: u16,
@@ -64,7 +62,7 @@ pub struct CursorBody {
 
 /// The numbers of one class at a resource, since the daemon started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ClassBody {
     /// `critical_plus`, `critical`, `sheddable_plus` or `sheddable`.
     pub class: String,
@@ -89,7 +87,7 @@ pub struct ClassBody {
 
 /// A signal and its last value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SignalBody {
     /// Its name.
     pub name: String,
@@ -114,7 +112,7 @@ pub struct SignalBody {
 
 /// The body of `PUT /v1/signals/{name}`: a new value of a signal with `source: push`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SignalValue {
     /// The value, at least 0.
@@ -127,7 +125,7 @@ pub struct SignalValue {
 
 /// The answer to `PUT /v1/signals/{name}`: a value was taken in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SignalAnswer {
     /// The name of the signal.
     pub name: String,

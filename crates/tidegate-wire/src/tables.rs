@@ -1,14 +1,12 @@
 //! `GET /v1/tables` and `POST /v1/placements`: the tables of the capacity plane.
 
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 use crate::text::Text;
 
 /// The tables and the nodes on which their partitions lie.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TablesBody {
     /// The tables, in the order of the policy.
     pub tables: Vec<TableBody>,
@@ -18,7 +16,7 @@ pub struct TablesBody {
 
 /// A table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TableBody {
     /// The namespace that it belongs to.
     pub namespace: String,
@@ -43,7 +41,7 @@ pub struct TableBody {
 
 /// One operation of a table over all its partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OperationBody {
     /// Capacity units a second.
     pub provisioned: f64,
@@ -55,7 +53,7 @@ pub struct OperationBody {
 
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PartitionBody {
     /// Its number, never used twice in its table: a split and a merge give new ones.
     pub partition: u32,
@@ -76,7 +74,7 @@ pub struct PartitionBody {
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NodeBody {
     /// Its name.
     pub name: String,
@@ -88,7 +86,7 @@ pub struct NodeBody {
 
 /// The body of `POST /v1/placements`: a partition has moved to another node.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Placement<'a> {
     /// The namespace of the table.

@@ -20,20 +20,9 @@ use serde::de::{self, Deserializer, Visitor};
 pub struct TrueUnits(u32);
 
 /// A text or a number that is not [`TrueUnits`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("units are a decimal from 0 to {} with at most three places, such as 40 or 0.5", TrueUnits::MAX)]
 pub struct NotUnits;
-
-impl fmt::Display for NotUnits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "units are a decimal from 0 to {} with at most three places, such as 40 or 0.5",
-            TrueUnits::MAX
-        )
-    }
-}
-
-impl core::error::Error for NotUnits {}
 
 impl TrueUnits {
     /// The most units.

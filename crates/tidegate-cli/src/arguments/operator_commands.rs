@@ -10,7 +10,6 @@ use super::request::{Attribute, Daemon, LoadTarget, attribute, span};
 #[derive(Args, Debug)]
 pub(crate) struct Top {
     /// Only keys of this namespace, or of this domain of envoyproxy/ratelimit files
-    #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     /// Only keys with these attributes, and what each limit would answer them now [example:
     /// user=ada]
@@ -136,7 +135,6 @@ pub(crate) struct SetBlock {
 #[derive(Args, Debug)]
 pub(crate) struct ListBlocks {
     /// Only those of this namespace
-    #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     /// Only those of keys with these attributes [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
@@ -154,7 +152,6 @@ pub(crate) struct ListBlocks {
 #[derive(Args, Debug)]
 pub(crate) struct Reset {
     /// The namespace
-    #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: String,
     /// The attributes of a request whose counters are reset [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
@@ -211,7 +208,6 @@ pub(crate) struct Permits {
 #[derive(Args, Debug)]
 pub(crate) struct NamespaceFilter {
     /// Only those of this namespace
-    #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
@@ -228,10 +224,8 @@ impl NamespaceFilter {
 #[derive(Args, Debug)]
 pub(crate) struct LimitKeys {
     /// The namespace
-    #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: String,
     /// The limit
-    #[arg(value_name = "LIMIT")]
     pub(crate) limit: String,
     /// The attributes and values of the keys [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]

@@ -171,7 +171,6 @@ pub(crate) struct Token {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Question {
     /// The namespace whose limits apply
-    #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: String,
     /// The attributes that limits match on and count by [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]

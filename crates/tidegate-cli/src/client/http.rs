@@ -7,8 +7,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tidegate_wire::explanation::ExplanationBody;
 use tidegate_wire::text::shortened;
@@ -22,6 +21,7 @@ use crate::arguments::request::{
     AccessArguments, Attribute, CheckOptions, Class, Daemon, ExplainedRequest, LoadTarget, Question,
     RequestDoor,
 };
+use crate::limits::shown::LimitsShown;
 
 /// The body of a check.
 fn body_of(question: &Question) -> Map<String, Value> {
@@ -85,37 +85,10 @@ pub(crate) async fn explain(
     operate(daemon, Method::POST, "/v1/explain", body).await
 }
 
-/// The limits of a daemon: the fields of the answer that name attributes.
-#[derive(Debug, Deserialize)]
-struct LimitsBody {
-    namespaces: Vec<NamespaceLimits>,
-    /// The domains of files of envoyproxy/ratelimit.
-    #[serde(default)]
-    domains: Vec<DomainRules>,
-}
-
-#[derive(Debug, Deserialize)]
-struct DomainRules {
-    name: String,
-    rules: Vec<RuleEntries>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RuleEntries {
-    entries: Vec<(String, Option<String>)>,
-}
-
-#[derive(Debug, Deserialize)]
-struct NamespaceLimits {
-    name: String,
-    limits: Vec<IgnoredAny>,
-    attributes: Vec<String>,
-}
-
 /// The attributes that a namespace, or the rules of a domain, look at. Only an
 /// operator is told.
 pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result<Vec<String>, ClientError> {
-    let limits: LimitsBody = operate(daemon, Method::GET, "/v1/limits", Map::new()).await?;
+    let limits: LimitsShown = operate(daemon, Method::GET, "/v1/limits", Map::new()).await?;
     if let Some(domain) = limits.domains.into_iter().find(|known| known.name == namespace) {
         let entries = domain.rules.into_iter().flat_map(|rule| rule.entries);
         let keys: Vec<String> = entries.map(|(key, _)| key).collect();
@@ -127,7 +100,7 @@ pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result
     let of = limits.namespaces.into_iter().find(|known| known.name == namespace);
     let of = of.filter(|known| !known.limits.is_empty());
     let unknown = || ClientError::Untaken(format!("namespace \"{namespace}\" has no limits"));
-    of.map(|known| known.attributes).ok_or_else(unknown)
+    of.map(|known| known.attributes.into_iter().collect()).ok_or_else(unknown)
 }
 
 /// Requests a target of the HTTP API.

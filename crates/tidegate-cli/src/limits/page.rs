@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_server::{LimitDescription, NamespaceAnswer, TableDescription};
 use tidegate_wire::display::HumanDuration;
 
-use super::shown::{LimitShown, LimitsShown, NamespaceShown, TableShown};
+use super::shown::LimitsShown;
 
 /// The page of all namespaces in the answer.
 pub(super) fn page(answer: &Value, contact: Option<&str>) -> String {
@@ -42,10 +43,10 @@ pub(super) fn page(answer: &Value, contact: Option<&str>) -> String {
     text
 }
 
-fn limits_of(namespace: &NamespaceShown, text: &mut String) {
+fn limits_of(namespace: &NamespaceAnswer, text: &mut String) {
     let _ = writeln!(text, "# Limits of {}\n", code(&namespace.name));
     // A shadow limit refuses nothing, and a caller cannot see it.
-    let enforced: Vec<&LimitShown> =
+    let enforced: Vec<&LimitDescription> =
         namespace.limits.iter().filter(|limit| limit.mode == "enforce").collect();
     if enforced.is_empty() {
         if namespace.tables.is_empty() {
@@ -75,7 +76,7 @@ fn limits_of(namespace: &NamespaceShown, text: &mut String) {
 }
 
 /// The throughput of its tables, which no limit of the list above bounds.
-fn tables_of(namespace: &NamespaceShown, text: &mut String) {
+fn tables_of(namespace: &NamespaceAnswer, text: &mut String) {
     if namespace.tables.is_empty() {
         return;
     }
@@ -85,7 +86,7 @@ fn tables_of(namespace: &NamespaceShown, text: &mut String) {
          | table | units of reading a second | units of writing a second |\n|---|---|---|\n",
     );
     for table in &namespace.tables {
-        let TableShown { name, read_units_per_second: read, write_units_per_second: write } = table;
+        let TableDescription { name, read_units_per_second: read, write_units_per_second: write } = table;
         let _ = writeln!(text, "| {} | {read} | {write} |", code(name));
     }
     text.push('\n');
@@ -93,7 +94,7 @@ fn tables_of(namespace: &NamespaceShown, text: &mut String) {
 
 /// The numbers of the limit for each plan. Its own numbers count for requests without a plan, and
 /// for plans that it does not list.
-fn allowance(namespace: &NamespaceShown, limit: &LimitShown) -> String {
+fn allowance(namespace: &NamespaceAnswer, limit: &LimitDescription) -> String {
     let mut text = escaped(&limit.allowance);
     if limit.zone_from.is_some() {
         text.push_str(", or in the time zone of the caller");
@@ -128,7 +129,7 @@ fn allowance(namespace: &NamespaceShown, limit: &LimitShown) -> String {
 }
 
 /// The costs of requests that do not cost one unit.
-fn costs_of(namespace: &NamespaceShown, text: &mut String) {
+fn costs_of(namespace: &NamespaceAnswer, text: &mut String) {
     if namespace.costs.is_empty() {
         return;
     }
@@ -146,7 +147,7 @@ fn costs_of(namespace: &NamespaceShown, text: &mut String) {
 }
 
 /// The attributes of its key.
-fn counted_for(limit: &LimitShown) -> String {
+fn counted_for(limit: &LimitDescription) -> String {
     if limit.key.is_empty() {
         return "all callers together".to_owned();
     }
@@ -154,7 +155,7 @@ fn counted_for(limit: &LimitShown) -> String {
 }
 
 /// The requests that it looks at. All of its conditions must hold.
-fn applies_to(limit: &LimitShown) -> String {
+fn applies_to(limit: &LimitDescription) -> String {
     let conditions: Vec<String> = limit.conditions.iter().map(|one| condition(one)).collect();
     let where_they_hold =
         if conditions.is_empty() { String::new() } else { format!(" where {}", conditions.join(" and ")) };
@@ -218,7 +219,7 @@ mod tests {
     }
 
     fn page_of(limits: &[Value]) -> String {
-        page(&json!({ "namespaces": [{ "name": "api", "limits": limits }] }), None)
+        page(&json!({ "namespaces": [{ "name": "api", "attributes": [], "limits": limits }] }), None)
     }
 
     #[test]
@@ -260,7 +261,7 @@ mod tests {
         let answer = |default: Option<&str>| {
             json!({ "namespaces": [{
                 "name": "api",
-                "limits": [
+                "attributes": [], "limits": [
                     with_plans("reads", json!([numbers("free", "1/s"), numbers("pro", "unlimited")])),
                     with_plans("writes", json!([numbers("pro", "9/s")])),
                     limit("daily", |one| {
@@ -301,7 +302,7 @@ mod tests {
         let table = json!({ "name": "orders", "read_units_per_second": 400, "write_units_per_second": 100 });
         for limits in [json!([]), json!([limit("per-user", |_| {})])] {
             let text = page(
-                &json!({ "namespaces": [{ "name": "shop", "limits": limits, "tables": [table] }] }),
+                &json!({ "namespaces": [{ "name": "shop", "attributes": [], "limits": limits, "tables": [table] }] }),
                 None,
             );
             assert!(text.contains("\n| `orders` | 400 | 100 |\n"), "{text}");

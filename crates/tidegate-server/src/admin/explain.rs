@@ -128,7 +128,7 @@ impl Desk<'_> {
         request: &Request<'_>,
         now: Timestamp,
     ) -> Result<ExplanationBody, Fault> {
-        let (domain, cost) = (request.namespace, request.cost.units());
+        let domain = request.namespace;
         let pairs: Vec<(&str, &str)> = request.attributes.iter().collect();
         let descriptors = descriptors_of(files, domain, &pairs, request.cost, true)?;
         let (mut decisions, mut is_over) = (Vec::new(), false);
@@ -150,38 +150,23 @@ impl Desk<'_> {
                 None => unmet_rule(&rule, &pairs),
             }
         });
-        Ok(ExplanationBody {
-            namespace: domain.to_owned(),
-            cost,
-            cost_row: None,
-            plan: None,
-            unknown_plan: None,
-            would: if is_over { Would::Refuse } else { Would::Admit },
-            at: now.to_whole_millis().to_string(),
-            store_failure: None,
-            limits: limits.collect(),
-            load: None,
-            planes: Vec::new(),
-            access: Vec::new(),
-        })
+        let would = if is_over { Would::Refuse } else { Would::Admit };
+        Ok(body_of_limits(request, would, limits.collect(), now))
     }
 }
 
 /// Why a rule does not apply to a request with these attributes.
 fn unmet_rule(rule: &FileRule<'_>, attributes: &[(&str, &str)]) -> LimitExplanation {
-    let bare = LimitExplanation { applies: false, ..bare(rule.name, rule.is_shadow) };
+    let bare = bare(rule.name, rule.is_shadow);
     if rule.limits.is_empty() {
-        return LimitExplanation { because: "it is unlimited, so it counts nothing".to_owned(), ..bare };
+        return unapplied(bare, "it is unlimited, so it counts nothing".to_owned());
     }
     match rule.unmet(attributes) {
         Some((attribute, value, wants)) => {
             let wants = wants.map_or_else(|| "any value".to_owned(), |wants| format!("\"{wants}\""));
             unmatched(bare, attribute, value, wants)
         }
-        None => LimitExplanation {
-            because: "another rule that fits its attributes better comes before it".to_owned(),
-            ..bare
-        },
+        None => unapplied(bare, "another rule that fits its attributes better comes before it".to_owned()),
     }
 }
 
@@ -206,24 +191,16 @@ fn explain_rule(
         counter: Some(CounterExplanation {
             key: entries.iter().map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned()))).collect(),
             numbers: met.algorithm.map_or_else(|| limit.to_string(), numbers_in_words),
-            numbers_of: NumbersOf::Limit,
-            overrides: None,
-            until: None,
             decided_by: if is_stored { DecidedBy::Store } else { DecidedBy::Member },
-            zone: None,
-            refund_on: None,
-            blocks_for_ms: None,
-            window_end: None,
             level: Some(level),
+            ..CounterExplanation::default()
         }),
         ..bare(name, met.is_shadow)
     };
     match met.refusal {
-        Some((reason, retry)) => LimitExplanation {
-            would: Some(Would::Refuse),
-            because: refusal(reason, retry, met.hits, (remaining, limit), now),
-            ..refused(counted, reason, retry, now)
-        },
+        Some((reason, retry)) => {
+            refused(counted, refusal(reason, retry, met.hits, (remaining, limit), now), reason, retry, now)
+        }
         None => counted,
     }
 }
@@ -235,21 +212,12 @@ fn unmatched(
     value: Option<&str>,
     wants: String,
 ) -> LimitExplanation {
-    LimitExplanation {
-        applies: false,
-        because: match value {
-            Some(value) => {
-                format!("{attribute} is \"{}\"; it wants {wants}", shortened(value, SHOWN_BYTES))
-            }
-            None => format!("the request has no {attribute}; it wants {wants}"),
-        },
-        unmatched: Some(Unmatched {
-            attribute: attribute.to_owned(),
-            value: value.map(str::to_owned),
-            wants,
-        }),
-        ..bare
-    }
+    let because = match value {
+        Some(value) => format!("{attribute} is \"{}\"; it wants {wants}", shortened(value, SHOWN_BYTES)),
+        None => format!("the request has no {attribute}; it wants {wants}"),
+    };
+    let (attribute, value) = (attribute.to_owned(), value.map(str::to_owned));
+    LimitExplanation { unmatched: Some(Unmatched { attribute, value, wants }), ..unapplied(bare, because) }
 }
 
 /// A limit of which nothing more is known yet.
@@ -257,17 +225,14 @@ fn bare(name: &str, is_shadow: bool) -> LimitExplanation {
     LimitExplanation {
         name: name.to_owned(),
         applies: true,
-        would: None,
-        because: String::new(),
         shadow: is_shadow,
-        unmatched: None,
-        lacks: None,
-        plan: None,
-        counter: None,
-        reason: None,
-        retry: None,
-        retry_after_ms: None,
+        ..LimitExplanation::default()
     }
+}
+
+/// A limit that does not apply.
+fn unapplied(bare: LimitExplanation, because: String) -> LimitExplanation {
+    LimitExplanation { applies: false, because, ..bare }
 }
 
 /// Explains the limits of a policy for a request now, as if nothing had been charged yet. `units`
@@ -335,24 +300,33 @@ fn add_plan_and_cost(body: &mut ExplanationBody, engine: &Engine, request: &Requ
 }
 
 fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> ExplanationBody {
-    let cost = request.cost.units();
+    let would = match explained.wait() {
+        Some(_) => Would::Wait,
+        None if explained.is_refused() => Would::Refuse,
+        None => Would::Admit,
+    };
+    let limits = explained.limits.iter().map(|one| limit(one, request.cost.units(), now));
     ExplanationBody {
-        namespace: request.namespace.to_owned(),
-        cost,
-        cost_row: None,
-        plan: None,
-        unknown_plan: None,
-        would: match explained.wait() {
-            Some(_) => Would::Wait,
-            None if explained.is_refused() => Would::Refuse,
-            None => Would::Admit,
-        },
-        at: now.to_whole_millis().to_string(),
         store_failure: explained.store_failure.clone(),
-        limits: explained.limits.iter().map(|one| limit(one, cost, now)).collect(),
-        load: None,
         planes: explained.planes.iter().map(|refusal| plane(refusal, now)).collect(),
         access: explained.access.iter().map(explain_access).collect(),
+        ..body_of_limits(request, would, limits.collect(), now)
+    }
+}
+
+fn body_of_limits(
+    request: &Request<'_>,
+    would: Would,
+    limits: Vec<LimitExplanation>,
+    now: Timestamp,
+) -> ExplanationBody {
+    ExplanationBody {
+        namespace: request.namespace.to_owned(),
+        cost: request.cost.units(),
+        would,
+        at: now.to_whole_millis().to_string(),
+        limits,
+        ..ExplanationBody::default()
     }
 }
 
@@ -404,26 +378,20 @@ fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
         Standing::Unmatched { attribute, value, wants } => {
             unmatched(bare, attribute, value.as_deref(), wants.clone())
         }
-        Standing::Skipped { lacks } => LimitExplanation {
-            applies: false,
-            because: format!(
-                "the request has no {lacks}, and without it the limit is skipped (missing: skip)"
-            ),
-            lacks: Some(lacks.clone()),
-            ..bare
-        },
-        Standing::Insists { lacks } => LimitExplanation {
-            would: Some(Would::Refuse),
-            because: format!("the request has no {lacks}, and without it all are refused (missing: refuse)"),
-            lacks: Some(lacks.clone()),
-            ..refused(bare, Reason::AttributeMissing, Retry::Never, now)
-        },
-        Standing::Unlimited { plan } => LimitExplanation {
-            applies: false,
-            because: format!("plan {} is unlimited", shortened(&plan.name, SHOWN_BYTES)),
-            plan: Some(plan_of(plan)),
-            ..bare
-        },
+        Standing::Skipped { lacks } => {
+            let why =
+                format!("the request has no {lacks}, and without it the limit is skipped (missing: skip)");
+            LimitExplanation { lacks: Some(lacks.clone()), ..unapplied(bare, why) }
+        }
+        Standing::Insists { lacks } => {
+            let why = format!("the request has no {lacks}, and without it all are refused (missing: refuse)");
+            let bare = LimitExplanation { lacks: Some(lacks.clone()), ..bare };
+            refused(bare, why, Reason::AttributeMissing, Retry::Never, now)
+        }
+        Standing::Unlimited { plan } => {
+            let why = format!("plan {} is unlimited", shortened(&plan.name, SHOWN_BYTES));
+            LimitExplanation { plan: Some(plan_of(plan)), ..unapplied(bare, why) }
+        }
         Standing::Counts(counting) => {
             let plan = match &counting.numbers_of {
                 gate::NumbersOf::Plan(plan) => Some(plan_of(plan)),
@@ -436,27 +404,20 @@ fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
                 counter: Some(counter(counting, now)),
                 ..bare
             };
-            let counted = match counting.level {
+            let mut counted = match counting.level {
                 Some(Level { outlook: Outlook::Refuse { reason, retry }, limit, remaining, .. }) => {
                     let of = match reason {
                         Reason::CostExceedsLimit => counting.algorithm.largest_cost(),
                         _ => limit,
                     };
-                    LimitExplanation {
-                        would: Some(Would::Refuse),
-                        because: refusal(reason, retry, cost, (remaining, of), now),
-                        ..refused(counted, reason, retry, now)
-                    }
+                    refused(counted, refusal(reason, retry, cost, (remaining, of), now), reason, retry, now)
                 }
                 _ => counted,
             };
-            match counting.no_addresses.as_slice() {
-                [] => counted,
-                names => LimitExplanation {
-                    because: format!("{}; {}", counted.because, as_written(names)),
-                    ..counted
-                },
+            if let names @ [_, ..] = counting.no_addresses.as_slice() {
+                counted.because.extend(["; ", as_written(names).as_str()]);
             }
+            counted
         }
     }
 }
@@ -469,8 +430,16 @@ fn as_written(names: &[String]) -> String {
     }
 }
 
-fn refused(limit: LimitExplanation, reason: Reason, retry: Retry, now: Timestamp) -> LimitExplanation {
+fn refused(
+    limit: LimitExplanation,
+    because: String,
+    reason: Reason,
+    retry: Retry,
+    now: Timestamp,
+) -> LimitExplanation {
     LimitExplanation {
+        would: Some(Would::Refuse),
+        because,
         reason: Some(reason.as_str().to_owned()),
         retry: Some(RetryKind::from(retry).as_str().to_owned()),
         retry_after_ms: millis(retry, now),

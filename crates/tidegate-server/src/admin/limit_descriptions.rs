@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_core::algorithm::WindowStart;
 use tidegate_core::limit::{Condition, CostRow, Limit, Missing, Mode, PlanNumbers, Plans};
 use tidegate_core::rate::format_span;
@@ -10,128 +10,150 @@ use tidegate_core::{Algorithm, Reason};
 use tidegate_policy::{NamespacePolicy, Policy};
 use tidegate_wire::reason::Meaning;
 use tidegate_wire::retry_after::millis_up;
-#[cfg(test)]
-use utoipa::ToSchema;
 
 use crate::config::Statuses;
 use crate::policy_config;
 
+/// A domain of files of envoyproxy/ratelimit.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct DomainAnswer {
+    /// Its name.
+    pub name: String,
+    /// Its rules, in the order of the files.
+    pub rules: Vec<RuleAnswer>,
+}
+
+/// A rule of such a domain.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct RuleAnswer {
+    /// Its name: the domain and the keys and values on the way to it.
+    pub name: String,
+    /// The attributes, or entries of a descriptor, that lead to it: each with the value that it
+    /// wants, null for any.
+    pub entries: Vec<(String, Option<String>)>,
+    /// Its limits in words; empty if it lets everything through.
+    pub limits: Vec<String>,
+    /// `enforce`, or `shadow` if it only reports the requests that it would refuse.
+    #[cfg_attr(test, schema(example = "enforce"))]
+    pub mode: String,
+}
+
 /// One namespace.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct NamespaceAnswer {
     /// Its name.
-    name: String,
+    pub name: String,
     /// Its limits, in the order of the policy.
-    limits: Vec<LimitDescription>,
+    pub limits: Vec<LimitDescription>,
     /// The attributes of requests that its limits, its plans and its cost table look at, each once.
-    attributes: BTreeSet<String>,
+    pub attributes: BTreeSet<String>,
     /// Its plans; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    plans: Option<PlansDescription>,
+    pub plans: Option<PlansDescription>,
     /// The rows of its cost table; absent without any. The first row that a request meets counts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    costs: Vec<CostDescription>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<CostDescription>,
     /// Its tables, indexes included; absent without any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tables: Vec<TableDescription>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableDescription>,
 }
 
 /// A table.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
-pub(crate) struct TableDescription {
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct TableDescription {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Units of reading a second, over all partitions.
-    pub(crate) read_units_per_second: u64,
+    pub read_units_per_second: u64,
     /// Units of writing a second, over all partitions.
-    pub(crate) write_units_per_second: u64,
+    pub write_units_per_second: u64,
 }
 
 /// The plans of a namespace.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
-struct PlansDescription {
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct PlansDescription {
     /// Their names.
-    names: Vec<String>,
+    pub names: Vec<String>,
     /// The attribute that names the plan of a request.
-    attribute: String,
+    pub attribute: String,
     /// How many values of attributes have a plan assigned.
-    assigned: usize,
+    pub assigned: usize,
     /// The plan of all other requests; absent where each limit has its own numbers for them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    default: Option<String>,
+    pub default: Option<String>,
 }
 
 /// A row of a cost table.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
-struct CostDescription {
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct CostDescription {
     /// The conditions on a request, in words; none for every request.
-    conditions: Vec<String>,
+    pub conditions: Vec<String>,
     /// The cost of such a request, in units.
-    cost: u64,
+    pub cost: u64,
 }
 
 /// One limit.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
-struct LimitDescription {
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct LimitDescription {
     /// Its name.
-    name: String,
+    pub name: String,
     /// The attributes it counts by.
-    key: Vec<String>,
+    pub key: Vec<String>,
     /// The attributes it looks at to see whether it applies.
-    matches: Vec<String>,
+    pub matches: Vec<String>,
     /// The same with the values that they must have, in words.
-    conditions: Vec<String>,
+    pub conditions: Vec<String>,
     /// The most it ever admits at once, in units.
-    limit: u64,
+    pub limit: u64,
     /// Its numbers, in words for callers.
     #[cfg_attr(test, schema(example = "100/s, at most 200 at once"))]
-    allowance: String,
+    pub allowance: String,
     /// The span it counts over in milliseconds; absent for concurrency.
     #[serde(skip_serializing_if = "Option::is_none")]
-    window_ms: Option<u64>,
+    pub window_ms: Option<u64>,
     /// `enforce` or `shadow`.
-    #[cfg_attr(test, schema(value_type = String))]
-    mode: &'static str,
+    pub mode: String,
     /// The treatment of a request that lacks an attribute of `key`: `skip`, `refuse` or `group`.
-    #[cfg_attr(test, schema(value_type = String))]
-    missing: &'static str,
+    pub missing: String,
     /// The HTTP status of its refusals.
     #[cfg_attr(test, schema(example = 429))]
-    status: u16,
+    pub status: u16,
     /// For how long a key that exceeds it is refused everything, in milliseconds; absent where it
     /// is not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    blocks_for_ms: Option<u64>,
+    pub blocks_for_ms: Option<u64>,
     /// How many keys have numbers of their own.
-    overrides: usize,
+    pub overrides: usize,
     /// The numbers for the requests of plans; absent where no plan changes them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    plans: Vec<PlanNumbersDescription>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plans: Vec<PlanNumbersDescription>,
     /// The attribute whose value is the time zone of a request; absent for limits without.
     #[serde(skip_serializing_if = "Option::is_none")]
-    zone_from: Option<String>,
+    pub zone_from: Option<String>,
     /// The outcomes on which a charge is given back, as `failed, 404`; absent for none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    refund_on: Option<String>,
+    pub refund_on: Option<String>,
 }
 
 /// The numbers of a limit for the requests of a plan.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
-struct PlanNumbersDescription {
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub struct PlanNumbersDescription {
     /// The plan.
-    plan: String,
+    pub plan: String,
     /// The most it ever admits at once, in units; absent for a plan that is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<u64>,
+    pub limit: Option<u64>,
     /// The numbers, in words for callers.
     #[cfg_attr(test, schema(example = "500/s, at most 1000 at once"))]
-    allowance: String,
+    pub allowance: String,
 }
 
 /// The namespaces of a policy with their limits, as `GET /v1/limits` of a daemon with this policy
@@ -206,13 +228,13 @@ fn describe(limit: &Limit, own_status: Option<u16>) -> LimitDescription {
         allowance: allowance(&limit.algorithm),
         window_ms: limit.algorithm.window().map(millis_up),
         mode: match limit.mode {
-            Mode::Enforce => "enforce",
-            Mode::Shadow => "shadow",
+            Mode::Enforce => "enforce".to_owned(),
+            Mode::Shadow => "shadow".to_owned(),
         },
         missing: match limit.missing {
-            Missing::Skip => "skip",
-            Missing::Refuse => "refuse",
-            Missing::Group => "group",
+            Missing::Skip => "skip".to_owned(),
+            Missing::Refuse => "refuse".to_owned(),
+            Missing::Group => "group".to_owned(),
         },
         status: own_status.unwrap_or(Meaning::from_reason(Reason::RateExceeded).status),
         blocks_for_ms: limit.blocks_for().map(millis_up),

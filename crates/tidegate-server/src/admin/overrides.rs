@@ -19,8 +19,6 @@ use tidegate_policy::policy::authorization::Verb;
 use tidegate_store::StoreError;
 use tidegate_wire::operation::read;
 use tidegate_wire::{Fault, FaultCode};
-#[cfg(test)]
-use utoipa::ToSchema;
 
 use crate::api::parameters::Accepted;
 use crate::api::route::{Route, RouteCall, RouteFuture};
@@ -71,7 +69,7 @@ fn remove(call: RouteCall<'_>) -> RouteFuture<'_> {
 
 /// The body of a request that sets an override.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverrideBody {
     /// The numbers, in the words of the policy: `{"rate": "200/s", "burst": 400}` or
@@ -93,7 +91,7 @@ pub(crate) struct OverrideBody {
 
 /// Why an override is taken away.
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RemovalBody {
     /// The reason, for later readers; at most 1024 bytes.
@@ -107,7 +105,7 @@ pub(crate) struct RemovalBody {
 
 /// One override.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct OverrideAnswer {
     namespace: String,
     limit: String,
@@ -139,7 +137,7 @@ impl OverrideAnswer {
 
 /// All overrides set at run time, and how they came to be.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct OverridesAnswer {
     overrides: Vec<OverrideAnswer>,
     /// The last 1000 changes, the latest first.

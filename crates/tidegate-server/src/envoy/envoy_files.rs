@@ -1,7 +1,6 @@
 //! The files of envoyproxy/ratelimit that a daemon decides by. They are read when a policy comes
 //! into force, and again when one of them is changed, added or removed, as by the swap of a link.
 
-use core::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -210,11 +209,7 @@ impl CurrentFiles {
     }
 }
 
-impl fmt::Debug for EnvoyFiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EnvoyFiles").field("path", &self.0.path).finish_non_exhaustive()
-    }
-}
+tidegate_core::debug_fields!(EnvoyFiles { path: 0.path });
 
 /// The file at `path`, or those of the directory.
 fn sources(path: &Path) -> Result<Vec<EnvoySource>, EnvoyFilesError> {

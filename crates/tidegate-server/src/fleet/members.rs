@@ -50,7 +50,7 @@ const REMEMBERED: Duration = Duration::from_mins(1);
 const AHEAD_MAX: Duration = Duration::from_hours(1);
 
 /// This member, and its view of the others.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Members {
     /// This run of this member: a number that no other has.
     pub(crate) id: u64,
@@ -103,12 +103,7 @@ impl Members {
             id,
             address: address.map(ToString::to_string).unwrap_or_default(),
             since: now,
-            seen: Mutex::default(),
-            beat: Mutex::default(),
-            changed: Notify::new(),
-            gone: AtomicU64::new(0),
-            gone_tokens: AtomicU64::new(0),
-            different: Mutex::default(),
+            ..Self::default()
         }
     }
 

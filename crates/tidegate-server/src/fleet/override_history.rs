@@ -9,8 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidegate_core::Timestamp;
 use tidegate_store::{Note, NoteChange, NoteKind};
-#[cfg(test)]
-use utoipa::ToSchema;
 
 /// How many changes are remembered. The oldest goes first.
 pub const HISTORY_MAX: usize = 1000;
@@ -20,7 +18,7 @@ pub const HISTORY_KEPT: Duration = Duration::from_hours(24 * 400);
 
 /// One change of an override.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ToSchema))]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct AuditEntry {
     /// When, as RFC 3339.
     pub(crate) at: String,

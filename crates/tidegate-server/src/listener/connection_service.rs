@@ -107,7 +107,7 @@ where
         Ok(Err(error)) => error.to_string(),
         Err(_) => "it took too long".to_owned(),
     };
-    daemon.metrics.broken_tls();
+    daemon.metrics.fault_of_protocol("tls_handshake");
     tracing::debug!(error, "a TLS handshake failed");
     None
 }
@@ -228,7 +228,7 @@ async fn serve_http<P: HttpProtocol>(
     if let Some(Err(error)) = ended {
         let is_malformed = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
         if is_malformed {
-            context.metrics.broken_http();
+            context.metrics.fault_of_protocol("malformed_http");
         }
         tracing::debug!(%error, "a connection ended early");
     }

@@ -78,8 +78,8 @@ impl Preambles {
             Err(error) => error,
         };
         match error {
-            PreambleError::Untrusted => daemon.metrics.untrusted_peer(),
-            _ => daemon.metrics.broken_preamble(),
+            PreambleError::Untrusted => daemon.metrics.fault_of_protocol("untrusted_peer"),
+            _ => daemon.metrics.fault_of_protocol("proxy_protocol"),
         }
         self.log(peer, &error);
         None

@@ -1,21 +1,20 @@
 //! The series that are read from the parts of a daemon when the page is rendered.
 
 use core::fmt;
-use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tidegate_engine::LeaseTotals;
 use tidegate_net::connections::Connections;
-use tidegate_store::{Circuit, FleetStats};
+use tidegate_store::{Circuit, FleetStats, Rejected};
 use tidegate_store_redb::RedbStore;
 
+use super::series::SeriesEncoder;
 use super::{DaemonCounters, Metrics, encode_durations, help, planes};
 use crate::fleet::members::Members;
 use crate::fleet::shared_store::SharedStore;
@@ -50,11 +49,7 @@ struct DaemonCollector {
     shared: Arc<DaemonCounters>,
 }
 
-impl fmt::Debug for DaemonCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DaemonCollector")
-    }
-}
+tidegate_core::debug_fields!(DaemonCollector {});
 
 fn shared_store_gauges(stats: &FleetStats) -> [(&'static str, u64); 4] {
     [
@@ -77,33 +72,10 @@ fn shared_store_counters(stats: &FleetStats) -> [(&'static str, u64); 7] {
     ]
 }
 
-fn encode_rejected(encoder: &mut DescriptorEncoder<'_>, stats: &FleetStats) -> fmt::Result {
-    let name = "tidegate_store_batches_rejected";
-    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
-    let rejected = &stats.rejected;
-    let causes = [
-        ("circuit_open", rejected.circuit_open),
-        ("queue_full", rejected.queue_full),
-        ("not_sent", rejected.not_sent),
-    ];
-    for (cause, count) in causes {
-        ConstCounter::new(count).encode(family.encode_family(&[("cause", cause)])?)?;
-    }
-    Ok(())
-}
-
-fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, connections: &Connections) -> fmt::Result {
-    let name = "tidegate_listener_connections";
-    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
-    for (listener, count) in connections.by_listener() {
-        ConstGauge::new(count).encode(family.encode_family(&[("listener", listener)])?)?;
-    }
-    Ok(())
-}
-
-fn encode_seconds(encoder: &mut DescriptorEncoder<'_>, name: &'static str, span: Duration) -> fmt::Result {
-    let seconds = ConstCounter::new(span.as_secs_f64());
-    seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)
+fn rejected_batches(stats: &FleetStats) -> [([(&'static str, &'static str); 1], u64); 3] {
+    let Rejected { circuit_open, queue_full, not_sent } = stats.rejected;
+    [("circuit_open", circuit_open), ("queue_full", queue_full), ("not_sent", not_sent)]
+        .map(|(cause, count)| ([("cause", cause)], count))
 }
 
 fn lease_gauges(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 4] {
@@ -144,6 +116,7 @@ impl Collector for DaemonCollector {
             decisions,
         } = &self.watched;
         let now = clock.now();
+        let mut page = SeriesEncoder(&mut encoder);
         let in_force = in_force.load();
         let stats = in_force.engine.stats(now);
         let reloads = changes.status().clone();
@@ -190,13 +163,14 @@ impl Collector for DaemonCollector {
             counters.push(("tidegate_store_commits", stats.commits));
             counters.push(("tidegate_store_batches", stats.batches));
             counters.push(("tidegate_store_commit_failures", stats.failures));
-            encode_seconds(&mut encoder, "tidegate_store_commit_seconds", stats.commit_total)?;
+            let total = ConstCounter::new(stats.commit_total.as_secs_f64());
+            page.one("tidegate_store_commit_seconds", &total)?;
         }
         if let Some(shared) = shared_store {
             let stats = shared.store.stats();
             gauges.extend(shared_store_gauges(&stats));
             counters.extend(shared_store_counters(&stats));
-            encode_rejected(&mut encoder, &stats)?;
+            page.counters("tidegate_store_batches_rejected", rejected_batches(&stats))?;
         }
         if let (Some(members), Some(totals)) = (members, in_force.engine.lease_totals()) {
             gauges.extend(lease_gauges(members, &totals));
@@ -206,15 +180,15 @@ impl Collector for DaemonCollector {
             counters.extend(decision_log_counters(decisions));
         }
         for (name, value) in gauges {
-            let gauge = ConstGauge::new(value);
-            gauge.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?)?;
+            page.one(name, &ConstGauge::new(value))?;
         }
         for (name, value) in counters {
-            let counter = ConstCounter::new(value);
-            counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
+            page.one(name, &ConstCounter::new(value))?;
         }
-        planes::encode(&mut encoder, &in_force.engine, now, help)?;
-        encode_listeners(&mut encoder, connections)?;
+        planes::encode(&mut page, &in_force.engine, now)?;
+        let listeners = connections.by_listener().into_iter();
+        let listeners = listeners.map(|(listener, count)| ([("listener", listener)], count));
+        page.gauges("tidegate_listener_connections", listeners)?;
         process_metrics::encode(&mut encoder)?;
         let help = help("tidegate_decision_duration_seconds");
         encode_durations(&mut encoder, "tidegate_decision_duration", help, &shared.decision_duration)

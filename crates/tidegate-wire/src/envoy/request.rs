@@ -1,6 +1,5 @@
 //! A parsed request, or the problem that makes it invalid.
 
-use core::fmt;
 use core::time::Duration;
 use std::borrow::Cow;
 
@@ -73,7 +72,8 @@ pub struct OwnLimit {
 }
 
 /// Why a request cannot be decided: which field, what is wrong with it, what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {what}; {fix}")]
 pub struct BadRequest {
     /// The field, as `descriptors[2].entries[0].key`.
     pub field: String,
@@ -82,14 +82,6 @@ pub struct BadRequest {
     /// The fix.
     pub fix: &'static str,
 }
-
-impl fmt::Display for BadRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}; {}", self.field, self.what, self.fix)
-    }
-}
-
-impl std::error::Error for BadRequest {}
 
 impl<'a> ParsedRequest<'a> {
     /// Reads a request, or says what is wrong with it first.

@@ -20,7 +20,7 @@ pub(super) const TEXT_BYTES_MAX: usize = 256;
 pub(super) const PAIRS_BYTES_MAX: usize = 4096;
 
 /// One decision.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DecisionRecord<'a> {
     /// When it was made.
     pub(crate) at: Timestamp,
@@ -53,21 +53,7 @@ pub(crate) struct DecisionRecord<'a> {
 impl<'a> DecisionRecord<'a> {
     /// A line with the fields of every decision.
     pub(crate) fn new(at: Timestamp, namespace: &'a str, cost: u64) -> Self {
-        Self {
-            at,
-            namespace,
-            reason: None,
-            limit: None,
-            scope: &[],
-            attributes: Attributes::default(),
-            cost,
-            remaining: None,
-            retry_after: None,
-            protocol: None,
-            class: None,
-            permit: None,
-            took: None,
-        }
+        Self { at, namespace, cost, ..Self::default() }
     }
 
     /// Appends the line with its line break.

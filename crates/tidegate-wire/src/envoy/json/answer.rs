@@ -3,14 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 use crate::envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit, metadata};
 
 /// An answer of Envoy's rate limit service. Defaults are left out: no text, 0, nothing.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvoyAnswer<'a> {
     /// Whether the request may go ahead: `OK` or `OVER_LIMIT`.
@@ -40,7 +38,7 @@ pub struct EnvoyAnswer<'a> {
 
 /// The answer for one descriptor.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvoyStatus<'a> {
     /// Whether it is within its limits: `OK` or `OVER_LIMIT`.
@@ -62,7 +60,7 @@ pub struct EnvoyStatus<'a> {
 
 /// A limit as people write it.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvoyLimit<'a> {
     /// Its name.
@@ -80,7 +78,7 @@ pub struct EnvoyLimit<'a> {
 
 /// A header field.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvoyHeader<'a> {
     /// Its name.

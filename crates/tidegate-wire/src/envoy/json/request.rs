@@ -4,8 +4,6 @@ use core::fmt;
 
 use serde::de::{self, Unexpected};
 use serde::{Deserialize, Deserializer};
-#[cfg(feature = "schema")]
-use utoipa::ToSchema;
 
 use crate::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
 use crate::envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit};
@@ -16,7 +14,7 @@ const U32_MAX: u64 = u32::MAX as u64;
 /// A request of Envoy's rate limit service. Names may also be written as `hits_addend`; null is as
 /// good as left out.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EnvoyRequest {
     /// Whose limits apply: the name of a namespace, or of a domain. Not empty, at most 1024 bytes.
@@ -33,7 +31,7 @@ pub struct EnvoyRequest {
 
 /// One thing to count by: a list of keys with values.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EnvoyDescriptor {
     /// The keys and values, 1 to 64.
@@ -53,7 +51,7 @@ pub struct EnvoyDescriptor {
 
 /// One key with its value.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnvoyEntry {
     /// The key of the entry, 1 to 1024 bytes.
@@ -66,7 +64,7 @@ pub struct EnvoyEntry {
 
 /// A limit that comes with the request.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EnvoyOwnLimit {
     /// How many units a span admits; default 0, which admits nothing.
