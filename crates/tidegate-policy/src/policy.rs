@@ -86,6 +86,22 @@ impl Policy {
         include_str!("upstream.yaml")
     }
 
+    /// This policy as a daemon takes it over that runs with `running`: the settings that take a
+    /// restart stay as they are there.
+    ///
+    /// [`crate::compare()`] says which these are, and so does `x-reload` in [`crate::schema()`].
+    #[must_use]
+    pub fn in_place_of(self, running: &Self) -> Self {
+        Self {
+            listen: running.listen.clone(),
+            store: running.store.clone(),
+            memory: Memory { waiting_bytes: self.memory.waiting_bytes, ..running.memory },
+            http: Http { bounds: running.http.bounds, ..self.http },
+            log: Log { refusals: self.log.refusals, ..running.log.clone() },
+            ..self
+        }
+    }
+
     /// The namespace called `name`.
     pub fn namespace(&self, name: &str) -> Option<&NamespacePolicy> {
         self.namespaces.iter().find(|namespace| namespace.name == name)

@@ -3,6 +3,10 @@
 //!
 //! Everything that may be left out is an `Option`; its default is written in its documentation as
 //! "Default: `x`." and a test holds the two together. Nothing here is checked beyond its shape.
+//!
+//! `x-reload` says whether a running daemon takes over a change of a key and of all keys below it
+//! that do not say it themselves. The comparison of two policies and the reference read it from the
+//! schema, and tests compare it with [`crate::Policy::in_place_of`], by which the daemon reloads.
 
 pub(crate) mod authorization;
 pub(crate) mod claims;
@@ -47,41 +51,55 @@ use tables::TableForm;
 #[serde(deny_unknown_fields, rename = "config")]
 pub(crate) struct Config {
     /// Where the daemon listens.
+    #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) listen: Option<ListenConfig>,
     /// The store: where exact limits are counted and leased limits are lent.
+    #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) store: Option<StoreConfig>,
     /// The memory for counters.
+    #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) memory: Option<MemoryConfig>,
     /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's
     /// "domain"). A request with a name that is neither a namespace nor a domain of
     /// `envoy_ratelimit` is an error.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) namespaces: Option<NameMap<NamespaceConfig>>,
     /// The nodes on which the partitions of all tables lie. Default: one node with enough units for
     /// all tables.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) nodes: Option<Vec<NodeForm>>,
     /// Bounds on the throughput of several tables together, at most 10000. Default: none.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) accounts: Option<Vec<AccountForm>>,
     /// The things that serve requests, each with its bound on requests in flight. An upstream of
     /// the proxy is the resource of its name. Default: none, and then nothing is bounded by
     /// resource.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) resources: Option<NameMap<ResourceConfig>>,
     /// Measured numbers with their targets, from which the load level of each resource is made, at
     /// most 1000. Every resource has one of its requests in flight, without being listed. Default:
     /// none besides.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) signals: Option<Vec<SignalForm>>,
     /// The grants of callers. With at least one grant, a caller without a grant is refused
     /// everywhere except health and the reverse proxy. Default: none, and then every caller that
     /// reaches a listener may do everything.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) authorization: Option<Vec<GrantConfig>>,
     /// The source of namespace and attributes for gateway subrequests (`/v1/authorize`).
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) authorize: Option<AuthorizeConfig>,
     /// The reverse proxy: the requests that are passed on to services, and their terms.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) proxy: Option<ProxyConfig>,
     /// Files of envoyproxy/ratelimit to serve as they are, to Envoy's rate limit filter.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) envoy_ratelimit: Option<EnvoyRatelimitConfig>,
     /// The headers and the bounds of the HTTP API.
+    #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) http: Option<HttpConfig>,
     /// The settings of the log.
+    #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) log: Option<LogConfig>,
 }
 

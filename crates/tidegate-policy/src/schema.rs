@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::shape::definition;
+
 #[cfg(any(test, feature = "schema"))]
 pub use generator::schema_of;
 
@@ -38,6 +40,27 @@ pub(crate) fn compiled() -> &'static Value {
 pub(crate) fn numbers() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
     SCHEMA.get_or_init(|| read(NUMBERS))
+}
+
+/// Whether a running daemon takes over a change of the setting at `path`, as `http.bounds.body`:
+/// `x-reload` of the last key on the path that has it. Otherwise a change takes a restart.
+pub(crate) fn reloads(path: &str) -> bool {
+    let (mut schema, mut reloads) = (compiled(), false);
+    for key in path.split('.') {
+        let Some(next) = property_of(schema, key) else { break };
+        reloads = next["x-reload"].as_bool().unwrap_or(reloads);
+        schema = next;
+    }
+    reloads
+}
+
+/// The key of a mapping, through references and alternatives.
+fn property_of(schema: &'static Value, key: &str) -> Option<&'static Value> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return property_of(definition(compiled(), reference)?, key);
+    }
+    let choices = schema["anyOf"].as_array().into_iter().flatten();
+    schema["properties"].get(key).or_else(|| choices.into_iter().find_map(|choice| property_of(choice, key)))
 }
 
 fn read(text: &str) -> Value {

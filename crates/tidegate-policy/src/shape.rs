@@ -91,7 +91,7 @@ impl<'a> Allowed<'a> {
     }
 }
 
-fn definition<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+pub(crate) fn definition<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.get("$defs")?.get(reference.strip_prefix("#/$defs/")?)
 }
 

@@ -170,7 +170,12 @@ impl Server {
             connections,
             store,
             clock,
-            config,
+            // All else is that of the policy in force.
+            config: ServerConfig {
+                listeners: config.listeners,
+                bounds: config.bounds,
+                ..ServerConfig::default()
+            },
         });
         let daemon = Arc::new(protocols.over(context));
         let context = &daemon.context;

@@ -1,8 +1,10 @@
 //! One signal of a resource: a measure, its target, and how fresh it is.
 
+use core::fmt;
 use core::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::rate::format_span;
 
 /// The highest pressure of one signal: no level is entered at a higher one, a single absurd value
 /// passes out of a moving average sooner, and an average of infinite values would never be a number
@@ -78,6 +80,17 @@ impl SignalSource {
             Self::QueueDelay => Some(20.0),
             Self::SlowAnswers { .. } => Some(0.1),
             Self::Pushed => None,
+        }
+    }
+}
+
+/// The name, and what a policy says of the source beside it: `slow_answers above 200ms`.
+impl fmt::Display for SignalSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())?;
+        match self {
+            Self::InFlight | Self::QueueDelay | Self::Pushed => Ok(()),
+            Self::SlowAnswers { slower_than } => write!(f, " above {}", format_span(*slower_than)),
         }
     }
 }

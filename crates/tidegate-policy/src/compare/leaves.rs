@@ -67,12 +67,6 @@ impl SettingLeaves {
         self.prefix.truncate(length);
     }
 
-    pub(super) fn extend(&mut self, all: impl IntoIterator<Item = (&'static str, String)>) {
-        for (key, value) in all {
-            self.add(key, value);
-        }
-    }
-
     fn push(&mut self, key: &str, leaf: SettingLeaf) {
         self.all.push((format!("{}{key}", self.prefix), leaf));
     }
@@ -124,10 +118,12 @@ mod tests {
 
     #[test]
     fn what_differs_is_found_by_its_path_wherever_it_stands() {
-        let leaves = |all: &[(&'static str, &str)]| {
+        let leaves = |all: &[(&str, &str)]| {
             let mut leaves = SettingLeaves::default();
             leaves.under("a", |leaves| {
-                leaves.extend(all.iter().map(|(key, value)| (*key, (*value).to_owned())));
+                for (key, value) in all {
+                    leaves.add(key, value);
+                }
             });
             leaves
         };

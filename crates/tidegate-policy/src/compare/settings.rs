@@ -8,22 +8,21 @@ use serde::Serialize;
 use tidegate_capacity::{AccountConfig, NodeConfig, TableConfig, Units};
 use tidegate_core::limit::{Condition, PlanAssignment, Plans};
 use tidegate_core::rate::format_span;
-use tidegate_core::{Class, Cost, WhenFull};
-use tidegate_overload::{
-    AdaptiveLimitConfig, FleetShare, QueueConfig, ResourceConfig, SignalConfig, SignalSource,
-};
+use tidegate_core::{Class, Cost};
+use tidegate_overload::{AdaptiveLimitConfig, FleetShare, QueueConfig, ResourceConfig, SignalConfig};
 
-use super::leaves::{SettingLeaves, differences, none};
+use super::leaves::{SettingLeaves, differences};
 use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::claims::{AccessSources, ClassSource, RequestClaims};
-use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
+use crate::policy::envoy::{EnvoyRatelimit, Headers};
 use crate::policy::proxy::{Proxy, Route, RouteCost, Upstream};
 use crate::policy::resources::ResourcePolicy;
 use crate::policy::{
-    Durability, Format, ListenerPolicy, ListenerRole, NamespacePolicy, Policy, Redis, Sample, StoreChoice,
-    StoreKind, Tls,
+    Bounds, Decisions, Durability, Embedded, ListenerPolicy, ListenerRole, NamespacePolicy, Policy, Redis,
+    StoreChoice, StoreKind, Tls,
 };
+use crate::schema::reloads;
 
 /// A setting that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,30 +39,6 @@ pub struct SettingChange {
     pub needs_restart: bool,
 }
 
-/// The settings that a running daemon applies, each with all below it; all others take effect at a
-/// restart.
-const TAKEN_OVER: [&str; 13] = [
-    "namespaces",
-    "memory.waiting",
-    "nodes",
-    "accounts",
-    "resources",
-    "signals",
-    "authorization",
-    "proxy",
-    "envoy_ratelimit",
-    "authorize.headers",
-    "authorize.namespace",
-    "http.legacy_headers",
-    "log.refusals",
-];
-
-fn needs_restart(path: &str) -> bool {
-    let is_below =
-        |of: &str| path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    !TAKEN_OVER.into_iter().any(is_below)
-}
-
 pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     // Files of `envoy_ratelimit` are not read here, so they count as having no quotas.
     let has_quotas = |policy: &Policy| policy.quotas().next().is_some();
@@ -78,7 +53,7 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     let changes = differences(old, new);
     changes
         .into_iter()
-        .map(|(path, old, new)| SettingChange { needs_restart: needs_restart(&path), path, old, new })
+        .map(|(path, old, new)| SettingChange { needs_restart: !reloads(&path), path, old, new })
         .collect()
 }
 
@@ -239,16 +214,10 @@ fn concurrency_in_words(config: &ResourceConfig) -> String {
 
 fn signal_in_words(signal: &SignalConfig) -> String {
     let SignalConfig { source, target, unit, smoothing, resource, ttl, .. } = signal;
-    let source = match (source, ttl) {
-        (SignalSource::SlowAnswers { slower_than }, _) => {
-            format!("{} above {}", source.as_str(), span(*slower_than))
-        }
-        (_, Some(ttl)) => format!("{} for {}", source.as_str(), span(*ttl)),
-        (_, None) => source.as_str().to_owned(),
-    };
+    let ttl = ttl.map_or_else(String::new, |ttl| format!(" for {}", span(ttl)));
     let resource = resource.as_ref().map_or_else(String::new, |name| format!(" of {name}"));
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-    format!("{source}{resource}, target {target}{unit}, smoothing {}", span(*smoothing))
+    format!("{source}{ttl}{resource}, target {target}{unit}, smoothing {}", span(*smoothing))
 }
 
 /// Every setting in the order of the reference, to be compared with `other`. `has_quotas` decides
@@ -274,17 +243,13 @@ fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> SettingLeaves 
     let mut all = SettingLeaves::default();
     all.under("listen", |all| {
         for role in ListenerRole::ALL {
-            all.add(role.as_str(), policy.listener(role).map_or_else(none, listener));
+            all.add_some(role.as_str(), policy.listener(role).map(listener));
         }
     });
-    all.extend(store_settings(&store.kind(has_quotas)));
+    all.under("store", |all| store_leaves(all, &store.kind(has_quotas)));
     all.add("memory.keys", size(memory.keys_bytes));
     all.add("memory.waiting", size(memory.waiting_bytes));
-    let when_full = match memory.when_full {
-        WhenFull::Refuse => "refuse",
-        WhenFull::Admit => "admit",
-    };
-    all.add("memory.when_full", when_full);
+    all.add("memory.when_full", word_of(memory.when_full));
     all.under("namespaces", |all| {
         for namespace in namespaces {
             namespace_leaves(all, namespace, other.namespace(&namespace.name).is_some());
@@ -314,72 +279,78 @@ fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> SettingLeaves 
     });
     let headers = authorize.headers.iter().map(|(header, attribute)| format!("{header}: {attribute}"));
     all.add("authorize.headers", format_args!("{{ {} }}", headers.collect::<Vec<_>>().join(", ")));
-    all.add("authorize.namespace", authorize.namespace.clone().unwrap_or_else(none));
+    all.add_some("authorize.namespace", authorize.namespace.as_ref());
     all.under("proxy", |all| proxy_leaves(all, proxy));
-    all.extend(envoy_settings(envoy_ratelimit.as_ref()));
+    if let Some(envoy) = envoy_ratelimit {
+        all.under("envoy_ratelimit", |all| envoy_leaves(all, envoy));
+    }
     let legacy = [("x_rate_limit", http.x_rate_limit_headers), ("rate_limit", http.rate_limit_headers)];
     let legacy: Vec<&str> =
         legacy.into_iter().filter_map(|(name, is_sent)| is_sent.then_some(name)).collect();
-    let bounds = &http.bounds;
-    all.extend([
-        ("http.legacy_headers", format!("[{}]", legacy.join(", "))),
-        ("http.bounds.body", size(bounds.body_bytes)),
-        ("http.bounds.headers", size(bounds.header_bytes)),
-        ("http.bounds.header_count", bounds.headers.to_string()),
-        ("http.bounds.attributes", bounds.attributes.to_string()),
-        ("http.bounds.attribute", size(bounds.attribute_bytes)),
-        ("http.bounds.connections", bounds.connections.to_string()),
-        ("http.bounds.request_timeout", span(bounds.request_timeout)),
-        ("http.bounds.drain_timeout", span(bounds.drain_timeout)),
-        ("log.level", log.level.as_str().to_owned()),
-        ("log.format", if log.format == Format::Json { "json" } else { "text" }.to_owned()),
-        ("log.refusals", log.refusals.map_or_else(|| "off".to_owned(), |rate| rate.to_string())),
-    ]);
-    let decisions = log.decisions.as_ref();
-    let sample = |sample| match sample {
-        Sample::All => "all".to_owned(),
-        Sample::Refusals => "refusals".to_owned(),
-    };
-    all.extend([
-        ("log.decisions.path", decisions.map_or_else(none, |log| log.path.clone())),
-        ("log.decisions.size", decisions.map_or_else(none, |log| format_size(log.size_bytes))),
-        ("log.decisions.files", decisions.map_or_else(none, |log| log.files.to_string())),
-        ("log.decisions.queue", decisions.map_or_else(none, |log| log.queue.to_string())),
-        ("log.decisions.sample", decisions.map_or_else(none, |log| sample(log.sample))),
-    ]);
+    all.add("http.legacy_headers", format_args!("[{}]", legacy.join(", ")));
+    all.under("http.bounds", |all| bounds_leaves(all, &http.bounds));
+    all.add("log.level", log.level.as_str());
+    all.add("log.format", word_of(log.format));
+    all.add("log.refusals", log.refusals.map_or_else(|| "off".to_owned(), |rate| rate.to_string()));
+    if let Some(Decisions { path, size_bytes, files, queue, sample }) = &log.decisions {
+        all.add("log.decisions.path", path);
+        all.add("log.decisions.size", format_size(*size_bytes));
+        all.add("log.decisions.files", files);
+        all.add("log.decisions.queue", queue);
+        all.add("log.decisions.sample", word_of(sample));
+    }
     all
 }
 
-fn store_settings(store: &StoreKind) -> [(&'static str, String); 16] {
-    let (kind, embedded, redis) = match store {
-        StoreKind::Memory => ("memory", None, None),
-        StoreKind::Embedded(embedded) => ("embedded", Some(embedded), None),
-        StoreKind::Redis(redis) => ("redis", None, Some(redis)),
-    };
-    let (durability, interval) = match embedded.map(|embedded| embedded.durability) {
-        None => (none(), none()),
-        Some(Durability::Sync) => ("sync".to_owned(), none()),
-        Some(Durability::Interval(every)) => ("interval".to_owned(), span(every)),
-    };
-    let said = |of: &dyn Fn(&Redis) -> Option<String>| redis.and_then(of).unwrap_or_else(none);
-    [
-        ("store.kind", kind.to_owned()),
-        ("store.path", embedded.map_or_else(none, |embedded| embedded.path.clone())),
-        ("store.durability", durability),
-        ("store.interval", interval),
-        ("store.memory", embedded.map_or_else(none, |embedded| size(embedded.memory_bytes))),
-        ("store.disk", embedded.map_or_else(none, |embedded| format_size(embedded.disk_bytes))),
-        ("store.urls", said(&|redis| Some(redis.urls.join(", ")))),
-        ("store.cluster", said(&|redis| Some(redis.cluster.to_string()))),
-        ("store.username", said(&|redis| redis.username.clone())),
-        ("store.password_file", said(&|redis| redis.password_file.clone())),
-        ("store.tls.ca", said(&|redis| redis.tls.ca.clone())),
-        ("store.tls.cert", said(&|redis| redis.tls.client.as_ref().map(|(cert, _)| cert.clone()))),
-        ("store.tls.key", said(&|redis| redis.tls.client.as_ref().map(|(_, key)| key.clone()))),
-        ("store.prefix", said(&|redis| Some(redis.prefix.clone()))),
-        ("store.deadline", said(&|redis| Some(span(redis.deadline)))),
-        ("store.members", said(&|redis| Some(redis.members.to_string()))),
-    ]
+fn bounds_leaves(leaves: &mut SettingLeaves, bounds: &Bounds) {
+    leaves.add("body", size(bounds.body_bytes));
+    leaves.add("headers", size(bounds.header_bytes));
+    leaves.add("header_count", bounds.headers);
+    leaves.add("attributes", bounds.attributes);
+    leaves.add("attribute", size(bounds.attribute_bytes));
+    leaves.add("connections", bounds.connections);
+    leaves.add("request_timeout", span(bounds.request_timeout));
+    leaves.add("drain_timeout", span(bounds.drain_timeout));
+}
+
+fn store_leaves(leaves: &mut SettingLeaves, store: &StoreKind) {
+    match store {
+        StoreKind::Memory => leaves.add("kind", "memory"),
+        StoreKind::Embedded(Embedded { path, durability, memory_bytes, disk_bytes, .. }) => {
+            leaves.add("kind", "embedded");
+            leaves.add("path", path);
+            let interval = match durability {
+                Durability::Sync => None,
+                Durability::Interval(every) => Some(span(*every)),
+            };
+            leaves.add("durability", if interval.is_some() { "interval" } else { "sync" });
+            leaves.add_some("interval", interval);
+            leaves.add("memory", size(*memory_bytes));
+            leaves.add("disk", format_size(*disk_bytes));
+        }
+        StoreKind::Redis(Redis {
+            urls,
+            cluster,
+            username,
+            password_file,
+            tls,
+            prefix,
+            deadline,
+            members,
+        }) => {
+            leaves.add("kind", "redis");
+            leaves.add_list("urls", urls.iter().cloned());
+            leaves.add("cluster", cluster);
+            leaves.add_some("username", username.as_ref());
+            leaves.add_some("password_file", password_file.as_ref());
+            leaves.add_some("tls.ca", tls.ca.as_ref());
+            leaves.add_some("tls.cert", tls.client.as_ref().map(|(cert, _)| cert));
+            leaves.add_some("tls.key", tls.client.as_ref().map(|(_, key)| key));
+            leaves.add("prefix", prefix);
+            leaves.add("deadline", span(*deadline));
+            leaves.add("members", members);
+        }
+    }
 }
 
 fn listener(listener: &ListenerPolicy) -> String {
@@ -397,34 +368,20 @@ fn listener(listener: &ListenerPolicy) -> String {
     text
 }
 
-fn envoy_settings(envoy: Option<&EnvoyRatelimit>) -> [(&'static str, String); 9] {
-    let settings = envoy.map(|envoy| &envoy.settings);
-    let said = |of: fn(&Settings) -> String| settings.map_or_else(none, of);
-    let semantics = |settings: &Settings| match settings.semantics {
-        Semantics::Strict => "strict".to_owned(),
-        Semantics::Tidegate => "tidegate".to_owned(),
-    };
-    let headers = |settings: &Settings| {
-        let Headers { enabled, limit, remaining, reset, retry_after } = &settings.headers;
-        let of_peer = enabled.then_some([limit.as_str(), remaining, reset]);
-        let own = retry_after.then_some("Retry-After");
-        let all: Vec<&str> = of_peer.into_iter().flatten().chain(own).collect();
-        if all.is_empty() { "off".to_owned() } else { all.join(", ") }
-    };
-    [
-        ("envoy_ratelimit.path", envoy.map_or_else(none, |envoy| envoy.path.clone())),
-        ("envoy_ratelimit.semantics", said(semantics)),
-        ("envoy_ratelimit.shadow", said(|settings| settings.shadow.to_string())),
-        ("envoy_ratelimit.quota_mode", said(|settings| settings.quota_mode.to_string())),
-        ("envoy_ratelimit.near_limit_ratio", said(|settings| settings.near_limit_ratio.to_string())),
-        ("envoy_ratelimit.headers", said(headers)),
-        ("envoy_ratelimit.dynamic_metadata", said(|settings| settings.dynamic_metadata.to_string())),
-        ("envoy_ratelimit.merge_domains", said(|settings| settings.merge_domains.to_string())),
-        (
-            "envoy_ratelimit.stop_increment_when_over_limit",
-            said(|settings| settings.stop_increment_when_over_limit.to_string()),
-        ),
-    ]
+fn envoy_leaves(leaves: &mut SettingLeaves, EnvoyRatelimit { path, settings }: &EnvoyRatelimit) {
+    let Headers { enabled, limit, remaining, reset, retry_after } = &settings.headers;
+    let of_peer = enabled.then_some([limit.as_str(), remaining, reset]);
+    let own = retry_after.then_some("Retry-After");
+    let headers: Vec<&str> = of_peer.into_iter().flatten().chain(own).collect();
+    leaves.add("path", path);
+    leaves.add("semantics", word_of(settings.semantics));
+    leaves.add("shadow", settings.shadow);
+    leaves.add("quota_mode", settings.quota_mode);
+    leaves.add("near_limit_ratio", settings.near_limit_ratio);
+    leaves.add("headers", if headers.is_empty() { "off".to_owned() } else { headers.join(", ") });
+    leaves.add("dynamic_metadata", settings.dynamic_metadata);
+    leaves.add("merge_domains", settings.merge_domains);
+    leaves.add("stop_increment_when_over_limit", settings.stop_increment_when_over_limit);
 }
 
 /// A grant in words, without its token.

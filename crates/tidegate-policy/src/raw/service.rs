@@ -132,6 +132,7 @@ pub(crate) struct MemoryConfig {
     /// copies and the buffers of their connections, about 40KiB for a request of HTTP/1. Half of it
     /// is divided among the namespaces, so that none takes the share of another. A request without
     /// room is refused with reason `queue_full`. Default: `64MiB`.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) waiting: Option<String>,
     /// The treatment of a new key when the table, or the disk of the store in files, is full.
     /// Default: `refuse`.
@@ -172,6 +173,7 @@ pub(crate) struct AuthorizeConfig {
 pub(crate) struct HttpConfig {
     /// Older headers that answers have beside `RateLimit` and `RateLimit-Policy` of the IETF draft.
     /// Default: `[]`.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) legacy_headers: Option<Vec<LegacyHeadersConfig>>,
     /// The bounds of requests and connections.
     pub(crate) bounds: Option<BoundsConfig>,
@@ -228,6 +230,7 @@ pub(crate) struct LogConfig {
     pub(crate) format: Option<FormatConfig>,
     /// The most lines about refusals for each reason, as lines/span. Further refusals are counted,
     /// and each namespace gets at least one line. `off` writes none. Default: `10/s`.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) refusals: Option<String>,
     /// A file with one JSON object a line for each decision: its path, or a mapping. Default: none,
     /// which writes none. Danger: it holds the attributes of requests, which may name people or be

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::fields::fields_of;
 use super::{INDEX, Links, ReferencePage, Section, reference_pages};
 use crate::raw::{Config, NamespaceConfig};
-use crate::schema::compiled;
-use crate::shape::words_of;
+use crate::schema::{compiled, reloads};
+use crate::shape::{definition, words_of};
 
 /// A complete policy with a comment for each line, as the reference opens with it.
 const ANNOTATED: &str = include_str!("annotated.yaml");
@@ -81,17 +81,36 @@ impl Section {
         text_of(self.schema())
     }
 
+    /// The path of one of its keys.
+    fn path_of(&self, key: &str) -> String {
+        match self.heading.split(',').next() {
+            Some(path) if !self.is_file() => format!("{path}.{key}"),
+            _ => key.to_owned(),
+        }
+    }
+
+    /// The table of the keys. Where a change of some takes a reload and of others a restart, a
+    /// column says it for each, otherwise a sentence for all.
     fn write_table(&self, page: &mut String, links: Links) -> fmt::Result {
         let schema = self.schema();
-        writeln!(page, "| key | value | default | |\n|---|---|---|---|")?;
+        let changes: Vec<&str> = self.keys.iter().map(|key| change_of(&self.path_of(key))).collect();
+        let is_mixed = changes.iter().any(|change| *change != changes[0]);
+        if is_mixed {
+            writeln!(page, "| key | value | default | a change takes a | |\n|---|---|---|---|---|")?;
+        } else {
+            let change = changes.first().unwrap_or(&"restart");
+            writeln!(page, "A change of these keys takes a {change}.\n")?;
+            writeln!(page, "| key | value | default | |\n|---|---|---|---|")?;
+        }
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let has_links = self.is_file() && links == Links::BetweenPages;
         let named = |key: &str, shown: String| if has_links { linked(key, &shown) } else { shown };
-        for key in self.keys {
+        for (key, change) in self.keys.iter().zip(changes) {
             let is_required = required.contains(key);
             let shown = named(key, format!("`{key}`"));
-            write_row(page, &shown, &schema["properties"][key], is_required)?;
+            let change = is_mixed.then_some(change);
+            write_row(page, &shown, &schema["properties"][key], is_required, change)?;
             // The sections of a namespace that have pages of their own.
             let inner = if self.is_file() && *key == "namespaces" {
                 ["limits", "plans", "costs", "tables"].as_slice()
@@ -101,12 +120,17 @@ impl Section {
             for key in inner {
                 let namespace = &schema["$defs"][fields_of::<NamespaceConfig>().name];
                 let shown = named(key, format!("`namespaces.NAME.{key}`"));
-                write_row(page, &shown, &namespace["properties"][key], false)?;
+                write_row(page, &shown, &namespace["properties"][key], false, change)?;
             }
         }
         page.push('\n');
         Ok(())
     }
+}
+
+/// The act by which a running daemon takes over a change of the setting at `path`.
+fn change_of(path: &str) -> &'static str {
+    if reloads(path) { "reload" } else { "restart" }
 }
 
 /// A link to the page that describes a section.
@@ -118,7 +142,13 @@ fn linked(section: &str, shown: &str) -> String {
     }
 }
 
-fn write_row(page: &mut String, key: &str, property: &Value, is_required: bool) -> fmt::Result {
+fn write_row(
+    page: &mut String,
+    key: &str,
+    property: &Value,
+    is_required: bool,
+    change: Option<&str>,
+) -> fmt::Result {
     let own = text_of(property);
     let text = if own.is_empty() { resolved(property).map(text_of).unwrap_or_default() } else { own };
     let (text, default) = split_default(&text);
@@ -127,9 +157,10 @@ fn write_row(page: &mut String, key: &str, property: &Value, is_required: bool) 
         None if is_required => "required".to_owned(),
         None => String::new(),
     };
+    let change = change.map_or_else(String::new, |change| format!("{change} | "));
     writeln!(
         page,
-        "| {key} | {} | {} | {}{} |",
+        "| {key} | {} | {} | {change}{}{} |",
         cell(&kind_of(property)),
         cell(&default),
         cell(&text),
@@ -176,7 +207,7 @@ fn split_default(text: &str) -> (String, Option<String>) {
 }
 
 fn resolved(schema: &Value) -> Option<&'static Value> {
-    compiled()["$defs"].get(schema["$ref"].as_str()?.strip_prefix("#/$defs/")?)
+    definition(compiled(), schema["$ref"].as_str()?)
 }
 
 /// The accepted values, in a few words.

@@ -431,3 +431,53 @@ fn another_lease_period_keeps_the_counters_and_is_named() {
     assert_eq!(comparison.forgotten(), 0);
     assert_eq!(of(&shared(""), &shared(", lease_period: 5s")).limits[0].fate, Fate::Kept);
 }
+
+/// Every setting that a policy in place of another takes over, and every one that waits for a
+/// restart, differs between these two.
+const EVERY_KEY: [&str; 2] = [
+    "listen: { http: 127.0.0.1:1 }
+namespaces: { api: { limits: [] } }",
+    "listen: { http: 127.0.0.1:2, admin: 127.0.0.1:3, grpc: 127.0.0.1:4, resp: 127.0.0.1:5, proxy: 127.0.0.1:6 }
+store: { kind: embedded, durability: interval }
+memory: { keys: 64MiB, waiting: 1MiB, when_full: admit }
+namespaces: { api: { limits: [], costs: [{ cost: 2 }] } }
+nodes: [{ name: n, units: 9000 }]
+accounts: [{ name: a, read: 9, write: 9 }]
+resources: { app: { concurrency: 9 } }
+signals: [{ name: s, source: in_flight }]
+authorization: [{ token: ada-has-a-long-token, namespaces: [api] }]
+authorize: { headers: { x-user: user }, namespace: api }
+proxy: { upstreams: { app: { servers: ['http://127.0.0.1:1'] } }, routes: [{ name: r, upstream: app, match: { path: / } }] }
+envoy_ratelimit: { path: files }
+http: { legacy_headers: [rate_limit], bounds: { body: 1MiB, headers: 64KiB, header_count: 9, attributes: 9, \
+  attribute: 16B, connections: 9, request_timeout: 1s, drain_timeout: 1s } }
+log: { level: warn, format: json, refusals: off, decisions: d.jsonl }",
+];
+
+#[test]
+fn a_policy_in_place_of_another_takes_over_what_the_comparison_says_and_leaves_the_rest() {
+    let [running, new] = EVERY_KEY.map(settings);
+    let whole = compare(&running, &new).settings;
+    let schema = tidegate_policy::schema();
+    let keys = |definition: &str| {
+        let keys = schema["$defs"][definition]["properties"].as_object().unwrap().keys();
+        keys.cloned().collect::<Vec<_>>()
+    };
+    let sections = schema["properties"].as_object().unwrap().keys().cloned();
+    let inner = [
+        ("listen", "listen"),
+        ("memory", "memory"),
+        ("http", "http"),
+        ("http.bounds", "bounds"),
+        ("log", "log"),
+    ];
+    let inner =
+        inner.into_iter().flat_map(|(path, of)| keys(of).into_iter().map(move |key| format!("{path}.{key}")));
+    for key in sections.chain(inner) {
+        assert!(whole.iter().any(|one| one.path.starts_with(&key)), "{key} does not differ");
+    }
+    let taken_over = new.clone().in_place_of(&running);
+    let (restart, reload): (Vec<_>, Vec<_>) = whole.into_iter().partition(|one| one.needs_restart);
+    assert_eq!(compare(&running, &taken_over).settings, reload);
+    assert_eq!(compare(&taken_over, &new).settings, restart);
+}

@@ -102,16 +102,17 @@ enum OverrideExpiryError {
 }
 
 impl DaemonContext {
-    /// Replaces `old` by `new`, or returns an error. The result reports the treatment of the
-    /// counters.
+    /// Replaces `running` by `new`, or returns an error. The result is the policy that runs now,
+    /// with those settings of `running` that take a restart, and the treatment of the counters.
     pub(crate) async fn take_over(
         &self,
-        old: &Policy,
+        running: &Policy,
         new: &Policy,
         fingerprint: String,
-    ) -> Result<Comparison, ReloadError> {
+    ) -> Result<(Policy, Comparison), ReloadError> {
         let _turn = self.changes.turn.lock().await;
-        let mut config = policy_config::server_config(new)?;
+        let policy = new.clone().in_place_of(running);
+        let mut config = policy_config::server_config(&policy)?;
         let before = self.in_force.load_full();
         if before.config.authorization.is_some()
             && let Some((listener, address)) = unprotected_listener(&self.config, new)
@@ -123,26 +124,26 @@ impl DaemonContext {
             config.keeps_proxying = true;
         }
         if !self.asks_store {
+            // By the store that the new policy names, which may be memory.
             quota_store::check_without_store(new, config.envoy_ratelimit.as_ref())?;
         }
         let now = self.clock.now();
-        let (engine, report) = before.engine.reconfigured(policy_config::namespaces(new))?;
+        let (engine, report) = before.engine.reconfigured(policy_config::namespaces(&policy))?;
         self.store_notes(&engine, &report.notes).await?;
         // Last, since resources have their new bounds at once. The policy's checks leave nothing
         // that could fail here.
-        let engine = with_planes(&engine, new, self.clock.now())?;
+        let engine = with_planes(&engine, &policy, self.clock.now())?;
         let version = PolicyVersion { number: before.version.number + 1, fingerprint, since: now };
         self.put_in_force(&before, engine, config, version);
         if let Some(store) = &self.embedded {
-            store.set_namespaces(new.namespaces.len());
+            store.set_namespaces(policy.namespaces.len());
         }
-        let comparison = tidegate_policy::compare(old, new);
-        let restart = comparison.settings.iter().filter(|setting| setting.needs_restart);
+        let comparison = tidegate_policy::compare(running, new);
         let mut status = self.changes.status();
         status.succeeded += 1;
         (status.last_error, status.files_error) = (None, None);
-        status.restart_needed = restart.map(|setting| setting.path.clone()).collect();
-        Ok(comparison)
+        status.restart_needed = comparison.needs_restart().map(|setting| setting.path.clone()).collect();
+        Ok((policy, comparison))
     }
 
     /// Notes that a policy was not taken over.
@@ -287,5 +288,116 @@ mod tests {
         }
         let proxy = "listen: { proxy: { address: \"0.0.0.0:80\", insecure: true } }\n";
         assert_eq!(unprotected(proxy, ""), None);
+    }
+
+    /// All that a reload puts in force of a policy.
+    fn in_force(policy: &Policy) -> String {
+        let config = policy_config::server_config(policy).unwrap();
+        let planes = (policy.capacity(), policy.overload(), policy.memory.waiting_bytes);
+        let shares: Vec<_> = policy.resources.iter().map(|resource| &resource.shares).collect();
+        format!("{config:?} {:?} {planes:?} {shares:?}", policy_config::namespaces(policy))
+    }
+
+    /// The keys of which the schema says whether a reload takes them over.
+    fn declared(schema: &serde_json::Value) -> Vec<(String, bool)> {
+        let mut declared = Vec::new();
+        for (section, property) in schema["properties"].as_object().unwrap() {
+            declared.extend(property["x-reload"].as_bool().map(|reloads| (section.clone(), reloads)));
+            let Some(reference) = property["$ref"].as_str() else { continue };
+            let definition = &schema["$defs"][reference.trim_start_matches("#/$defs/")];
+            for (key, inner) in definition["properties"].as_object().unwrap() {
+                declared
+                    .extend(inner["x-reload"].as_bool().map(|reloads| (format!("{section}.{key}"), reloads)));
+            }
+        }
+        declared
+    }
+
+    #[test]
+    fn a_reload_takes_over_the_keys_that_say_so_in_the_schema_and_no_others() {
+        let folder = tidegate_test_support::TemporaryFolder::new();
+        let file = |name: &str| folder.write(name, format!("domain: {name}\n")).display().to_string();
+        let files = ["a", "b"].map(|name| format!("envoy_ratelimit: {{ path: '{}' }}", file(name)));
+        let proxy = |path: &str| {
+            format!(
+                "proxy: {{ upstreams: {{ app: {{ servers: ['http://127.0.0.1:1'] }} }}, \
+                 routes: [{{ name: r, match: {{ path: {path} }}, upstream: app }}] }}"
+            )
+        };
+        let table = |rest: &str| {
+            format!(
+                "namespaces: {{ api: {{ tables: [{{ name: t, provisioned: {{ read: 9, write: 9 }} }}] }} }}\n{rest}"
+            )
+        };
+        let api = |rest: &str| format!("namespaces: {{ api: {{}} }}\n{rest}");
+        let limit =
+            |rate: &str| format!("namespaces: {{ api: {{ limits: [{{ name: a, rate: {rate} }}] }} }}");
+        let resource = |places: u32| api(&format!("resources: {{ app: {{ concurrency: {places} }} }}"));
+        let signal =
+            |target: &str| api(&format!("signals: [{{ name: s, source: push, target: '{target}' }}]"));
+        let cases: Vec<(&str, [String; 2])> = vec![
+            ("listen", ["1", "2"].map(|port| api(&format!("listen: {{ http: '127.0.0.1:{port}' }}")))),
+            (
+                "store",
+                ["redis", "memory"].map(|kind| match kind {
+                    "redis" => api("store: { kind: redis, urls: [redis://127.0.0.1:1] }"),
+                    kind => api(&format!("store: {{ kind: {kind} }}")),
+                }),
+            ),
+            (
+                "memory",
+                ["keys: 1MiB, when_full: admit", "keys: 2MiB"]
+                    .map(|text| api(&format!("memory: {{ {text} }}"))),
+            ),
+            ("memory.waiting", ["1MiB", "2MiB"].map(|size| api(&format!("memory: {{ waiting: {size} }}")))),
+            ("namespaces", ["1/s", "2/s"].map(limit)),
+            ("nodes", [10, 20].map(|units| table(&format!("nodes: [{{ name: n, units: {units}000 }}]")))),
+            (
+                "accounts",
+                [10, 20].map(|units| table(&format!("accounts: [{{ name: a, read: {units}, write: 9 }}]"))),
+            ),
+            ("resources", [1, 2].map(resource)),
+            ("signals", ["1", "2"].map(signal)),
+            // Grants are not shown for debugging, so that one appears here.
+            ("authorization", [api(""), api(GRANT)]),
+            (
+                "authorize",
+                ["x-a", "x-b"].map(|name| api(&format!("authorize: {{ headers: {{ {name}: a }} }}"))),
+            ),
+            ("proxy", ["/a", "/b"].map(|path| api(&proxy(path)))),
+            ("envoy_ratelimit", files.map(|text| api(&text))),
+            (
+                "http",
+                ["body: 1KiB, attribute: 16B", "body: 2KiB"]
+                    .map(|text| api(&format!("http: {{ bounds: {{ {text} }} }}"))),
+            ),
+            (
+                "http.legacy_headers",
+                ["rate_limit", "x_rate_limit"]
+                    .map(|text| api(&format!("http: {{ legacy_headers: [{text}] }}"))),
+            ),
+            (
+                "log",
+                ["level: warn", "format: json, decisions: d"].map(|text| api(&format!("log: {{ {text} }}"))),
+            ),
+            ("log.refusals", ["1/s", "off"].map(|text| api(&format!("log: {{ refusals: {text} }}")))),
+        ];
+        let read = |text: &str| {
+            let parsed = tidegate_policy::parse("t.yaml", text, &|_| None);
+            parsed.unwrap_or_else(|problems| panic!("{text}: {problems}")).policy
+        };
+        let mut declared = declared(&tidegate_policy::schema());
+        for (key, [old, new]) in cases {
+            let place = declared.iter().position(|(declared, _)| declared == key);
+            let (_, reloads) =
+                declared.remove(place.unwrap_or_else(|| panic!("{key} says nothing of reloads")));
+            let (old, new) = (read(&old), read(&new));
+            let said: Vec<bool> =
+                tidegate_policy::compare(&old, &new).settings.iter().map(|one| !one.needs_restart).collect();
+            assert!(said.iter().all(|said| *said == reloads), "{key}: {said:?}");
+            let taken_over = in_force(&old) != in_force(&new.clone().in_place_of(&old));
+            assert_eq!(taken_over, reloads, "{key}");
+        }
+        assert_eq!(declared, [], "keys without a case");
     }
 }

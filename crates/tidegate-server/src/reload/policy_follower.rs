@@ -73,19 +73,19 @@ pub(crate) async fn follow(daemon: Arc<DaemonContext>, mut file: PolicyFile, mut
 async fn take_over(
     daemon: &DaemonContext,
     file: &PolicyFile,
-    policy: &Policy,
+    running: &Policy,
     bytes: &[u8],
     fingerprint: String,
 ) -> Result<Policy, ReloadError> {
     let name = file.path().display().to_string();
     let checked = tidegate_policy::parse_bytes(&name, bytes, &|variable| std::env::var(variable).ok())?;
-    if checked.lacks_namespaces && !policy.namespaces.is_empty() {
-        return Err(ReloadError::NoNamespaces { in_force: policy.namespaces.len() });
+    if checked.lacks_namespaces && !running.namespaces.is_empty() {
+        return Err(ReloadError::NoNamespaces { in_force: running.namespaces.len() });
     }
     for warning in &checked.warnings {
         tracing::warn!(target: "tidegate::reload", "{warning}");
     }
-    let comparison = daemon.take_over(policy, &checked.policy, fingerprint).await?;
+    let (policy, comparison) = daemon.take_over(running, &checked.policy, fingerprint).await?;
     let version = daemon.in_force.load().version.number;
     tracing::info!(target: "tidegate::reload", policy = name, version, "a new policy is in force");
     let text = comparison.to_string();
@@ -96,7 +96,7 @@ async fn take_over(
     if left_off > 0 {
         tracing::info!(target: "tidegate::reload", "and {left_off} lines more: see `tidegate validate NEW --against OLD`");
     }
-    Ok(checked.policy)
+    Ok(policy)
 }
 
 fn tell(daemon: &DaemonContext, file: &PolicyFile, error: &ReloadError) {

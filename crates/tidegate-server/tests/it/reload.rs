@@ -165,4 +165,12 @@ async fn a_file_is_followed_without_being_told_and_its_old_series_are_dropped() 
     // The file no longer says how large the table is to be; the one there is stays.
     let policy = daemon.policy_in_force().await;
     assert_eq!(policy["restart_needed"], serde_json::json!(["memory.keys"]), "{policy}");
+    // Another reload does not forget it, and one that says the same again takes it back.
+    std::fs::write(&path, other.replace("1/s", "2/s")).unwrap();
+    eventually("the file is followed", async || daemon.policy_in_force().await["version"] == 3).await;
+    let policy = daemon.policy_in_force().await;
+    assert_eq!(policy["restart_needed"], serde_json::json!(["memory.keys"]), "{policy}");
+    assert_eq!(daemon.reload(&limit("rate: 1/s")).await, None);
+    let policy = daemon.policy_in_force().await;
+    assert_eq!(policy["restart_needed"], serde_json::json!([]), "{policy}");
 }
