@@ -237,8 +237,8 @@ fn one_namespace(
 
 /// The algorithm of a limit with the numbers of an override, or what is wrong with them.
 pub(crate) fn numbers(limit: &Limit, raw: &NumbersConfig, report: &mut Report<'_>) -> Option<Algorithm> {
-    let texts = algorithm::SpelledNumbers::of(&limit.algorithm);
-    let written = algorithm::WrittenAlgorithm::of(limit, &texts)?;
+    let texts = algorithm::SpelledNumbers::from_algorithm(&limit.algorithm);
+    let written = algorithm::WrittenAlgorithm::from_limit(limit, &texts)?;
     written.overridden(raw, None, algorithm::ChangedBy::Override, &Path::default(), report)?.build(report)
 }
 

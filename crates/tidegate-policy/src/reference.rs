@@ -86,7 +86,7 @@ struct Section {
 }
 
 impl Section {
-    fn of<T: for<'de> Deserialize<'de>>(heading: &'static str) -> Self {
+    fn new<T: for<'de> Deserialize<'de>>(heading: &'static str) -> Self {
         let StructFields { name, fields } = fields_of::<T>();
         Self { heading, definition: name, keys: fields }
     }
@@ -101,18 +101,18 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             name: INDEX,
             top_level: &[],
             excerpts: &[],
-            sections: vec![Section::of::<Config>("The sections")],
+            sections: vec![Section::new::<Config>("The sections")],
         },
         ReferencePage {
             name: "listen",
             top_level: &["listen"],
             excerpts: &[&["listen"]],
             sections: vec![
-                Section::of::<ListenConfig>("listen"),
-                Section::of::<ListenerForm>(
+                Section::new::<ListenConfig>("listen"),
+                Section::new::<ListenerForm>(
                     "listen.http, listen.admin, listen.proxy, listen.grpc, listen.resp",
                 ),
-                Section::of::<TlsForm>(
+                Section::new::<TlsForm>(
                     "listen.http.tls, listen.admin.tls, listen.proxy.tls, listen.grpc.tls, listen.resp.tls",
                 ),
             ],
@@ -121,24 +121,24 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             name: "store",
             top_level: &["store"],
             excerpts: &[&["store"]],
-            sections: vec![Section::of::<StoreConfig>("store"), Section::of::<StoreTlsConfig>("store.tls")],
+            sections: vec![Section::new::<StoreConfig>("store"), Section::new::<StoreTlsConfig>("store.tls")],
         },
         ReferencePage {
             name: "memory",
             top_level: &["memory"],
             excerpts: &[&["memory"]],
-            sections: vec![Section::of::<MemoryConfig>("memory")],
+            sections: vec![Section::new::<MemoryConfig>("memory")],
         },
         ReferencePage {
             name: "namespaces",
             top_level: &["namespaces", "defaults", "request"],
             excerpts: &[&["namespaces", "shop", "defaults"], &["namespaces", "shop", "request"]],
             sections: vec![
-                Section::of::<NamespaceConfig>("namespaces.NAME"),
-                Section::of::<DefaultsConfig>("namespaces.NAME.defaults"),
-                Section::of::<RequestForm>("namespaces.NAME.request"),
-                Section::of::<ClassForm>("namespaces.NAME.request.class, proxy.routes[].class"),
-                Section::of::<AccessForm>("namespaces.NAME.request.access, proxy.routes[].access"),
+                Section::new::<NamespaceConfig>("namespaces.NAME"),
+                Section::new::<DefaultsConfig>("namespaces.NAME.defaults"),
+                Section::new::<RequestForm>("namespaces.NAME.request"),
+                Section::new::<ClassForm>("namespaces.NAME.request.class, proxy.routes[].class"),
+                Section::new::<AccessForm>("namespaces.NAME.request.access, proxy.routes[].access"),
             ],
         },
         ReferencePage {
@@ -146,15 +146,15 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             top_level: &["limits"],
             excerpts: &[&["namespaces", "shop", "limits"]],
             sections: vec![
-                Section::of::<LimitConfig>("namespaces.NAME.limits[]"),
-                Section::of::<KeyPartForm>("namespaces.NAME.limits[].key[]"),
-                Section::of::<MatcherForm>("namespaces.NAME.limits[].match.ATTRIBUTE"),
-                Section::of::<RollingConfig>("namespaces.NAME.limits[].rolling"),
-                Section::of::<FixedConfig>("namespaces.NAME.limits[].fixed"),
-                Section::of::<CalendarConfig>("namespaces.NAME.limits[].calendar"),
-                Section::of::<ConcurrencyConfig>("namespaces.NAME.limits[].concurrency"),
-                Section::of::<OnExceedConfig>("namespaces.NAME.limits[].on_exceed"),
-                Section::of::<NumbersConfig>("namespaces.NAME.limits[].overrides[]"),
+                Section::new::<LimitConfig>("namespaces.NAME.limits[]"),
+                Section::new::<KeyPartForm>("namespaces.NAME.limits[].key[]"),
+                Section::new::<MatcherForm>("namespaces.NAME.limits[].match.ATTRIBUTE"),
+                Section::new::<RollingConfig>("namespaces.NAME.limits[].rolling"),
+                Section::new::<FixedConfig>("namespaces.NAME.limits[].fixed"),
+                Section::new::<CalendarConfig>("namespaces.NAME.limits[].calendar"),
+                Section::new::<ConcurrencyConfig>("namespaces.NAME.limits[].concurrency"),
+                Section::new::<OnExceedConfig>("namespaces.NAME.limits[].on_exceed"),
+                Section::new::<NumbersConfig>("namespaces.NAME.limits[].overrides[]"),
             ],
         },
         ReferencePage {
@@ -162,8 +162,8 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             top_level: &["plans", "costs"],
             excerpts: &[&["namespaces", "shop", "plans"], &["namespaces", "shop", "costs"]],
             sections: vec![
-                Section::of::<PlansConfig>("namespaces.NAME.plans"),
-                Section::of::<CostRowConfig>("namespaces.NAME.costs[]"),
+                Section::new::<PlansConfig>("namespaces.NAME.plans"),
+                Section::new::<CostRowConfig>("namespaces.NAME.costs[]"),
             ],
         },
         ReferencePage {
@@ -171,15 +171,15 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             top_level: &["tables", "nodes", "accounts"],
             excerpts: &[&["namespaces", "shop", "tables"], &["nodes"], &["accounts"]],
             sections: vec![
-                Section::of::<TableForm>("namespaces.NAME.tables[]"),
-                Section::of::<ProvisionedForm>("namespaces.NAME.tables[].provisioned"),
-                Section::of::<OnDemandForm>("namespaces.NAME.tables[].on_demand"),
-                Section::of::<DirectionsForm>("namespaces.NAME.tables[].on_demand.initial, .max"),
-                Section::of::<IndexForm>("namespaces.NAME.tables[].indexes[]"),
-                Section::of::<PartitionsForm>("namespaces.NAME.tables[].partitions"),
-                Section::of::<CeilingForm>("namespaces.NAME.tables[].partitions.ceiling"),
-                Section::of::<NodeForm>("nodes[]"),
-                Section::of::<AccountForm>("accounts[]"),
+                Section::new::<TableForm>("namespaces.NAME.tables[]"),
+                Section::new::<ProvisionedForm>("namespaces.NAME.tables[].provisioned"),
+                Section::new::<OnDemandForm>("namespaces.NAME.tables[].on_demand"),
+                Section::new::<DirectionsForm>("namespaces.NAME.tables[].on_demand.initial, .max"),
+                Section::new::<IndexForm>("namespaces.NAME.tables[].indexes[]"),
+                Section::new::<PartitionsForm>("namespaces.NAME.tables[].partitions"),
+                Section::new::<CeilingForm>("namespaces.NAME.tables[].partitions.ceiling"),
+                Section::new::<NodeForm>("nodes[]"),
+                Section::new::<AccountForm>("accounts[]"),
             ],
         },
         ReferencePage {
@@ -187,43 +187,43 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             top_level: &["resources", "signals"],
             excerpts: &[&["resources"], &["signals"]],
             sections: vec![
-                Section::of::<ResourceConfig>("resources.NAME"),
-                Section::of::<AdaptiveForm>("resources.NAME.concurrency"),
-                Section::of::<QueueForm>("resources.NAME.queue"),
-                Section::of::<WaitForm>("resources.NAME.queue.wait"),
-                Section::of::<WeightsForm>("resources.NAME.queue.weights"),
-                Section::of::<DelayTargetForm>("resources.NAME.queue.delay_target"),
-                Section::of::<MinShareForm>("resources.NAME.queue.min_share"),
-                Section::of::<SignalForm>("signals[]"),
+                Section::new::<ResourceConfig>("resources.NAME"),
+                Section::new::<AdaptiveForm>("resources.NAME.concurrency"),
+                Section::new::<QueueForm>("resources.NAME.queue"),
+                Section::new::<WaitForm>("resources.NAME.queue.wait"),
+                Section::new::<WeightsForm>("resources.NAME.queue.weights"),
+                Section::new::<DelayTargetForm>("resources.NAME.queue.delay_target"),
+                Section::new::<MinShareForm>("resources.NAME.queue.min_share"),
+                Section::new::<SignalForm>("signals[]"),
             ],
         },
         ReferencePage {
             name: "authorization",
             top_level: &["authorization"],
             excerpts: &[&["authorization"]],
-            sections: vec![Section::of::<GrantConfig>("authorization[]")],
+            sections: vec![Section::new::<GrantConfig>("authorization[]")],
         },
         ReferencePage {
             name: "authorize",
             top_level: &["authorize"],
             excerpts: &[&["authorize"]],
-            sections: vec![Section::of::<AuthorizeConfig>("authorize")],
+            sections: vec![Section::new::<AuthorizeConfig>("authorize")],
         },
         ReferencePage {
             name: "proxy",
             top_level: &["proxy"],
             excerpts: &[&["proxy"]],
             sections: vec![
-                Section::of::<ProxyConfig>("proxy"),
-                Section::of::<UpstreamForm>("proxy.upstreams.NAME"),
-                Section::of::<UpstreamTlsForm>("proxy.upstreams.NAME.tls"),
-                Section::of::<HealthConfig>("proxy.upstreams.NAME.health"),
-                Section::of::<JwtConfig>("proxy.jwt"),
-                Section::of::<RouteConfig>("proxy.routes[]"),
-                Section::of::<RouteMatch>("proxy.routes[].match"),
-                Section::of::<CostForm>("proxy.routes[].cost"),
-                Section::of::<TimeoutsForm>("proxy.routes[].timeouts"),
-                Section::of::<RefusalForm>("proxy.routes[].refusal"),
+                Section::new::<ProxyConfig>("proxy"),
+                Section::new::<UpstreamForm>("proxy.upstreams.NAME"),
+                Section::new::<UpstreamTlsForm>("proxy.upstreams.NAME.tls"),
+                Section::new::<HealthConfig>("proxy.upstreams.NAME.health"),
+                Section::new::<JwtConfig>("proxy.jwt"),
+                Section::new::<RouteConfig>("proxy.routes[]"),
+                Section::new::<RouteMatch>("proxy.routes[].match"),
+                Section::new::<CostForm>("proxy.routes[].cost"),
+                Section::new::<TimeoutsForm>("proxy.routes[].timeouts"),
+                Section::new::<RefusalForm>("proxy.routes[].refusal"),
             ],
         },
         ReferencePage {
@@ -231,21 +231,21 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             top_level: &["envoy_ratelimit"],
             excerpts: &[&["envoy_ratelimit"]],
             sections: vec![
-                Section::of::<EnvoyRatelimitConfig>("envoy_ratelimit"),
-                Section::of::<EnvoyHeadersConfig>("envoy_ratelimit.headers"),
+                Section::new::<EnvoyRatelimitConfig>("envoy_ratelimit"),
+                Section::new::<EnvoyHeadersConfig>("envoy_ratelimit.headers"),
             ],
         },
         ReferencePage {
             name: "http",
             top_level: &["http"],
             excerpts: &[&["http"]],
-            sections: vec![Section::of::<HttpConfig>("http"), Section::of::<BoundsConfig>("http.bounds")],
+            sections: vec![Section::new::<HttpConfig>("http"), Section::new::<BoundsConfig>("http.bounds")],
         },
         ReferencePage {
             name: "log",
             top_level: &["log"],
             excerpts: &[&["log"]],
-            sections: vec![Section::of::<LogConfig>("log"), Section::of::<DecisionsForm>("log.decisions")],
+            sections: vec![Section::new::<LogConfig>("log"), Section::new::<DecisionsForm>("log.decisions")],
         },
     ]
 }

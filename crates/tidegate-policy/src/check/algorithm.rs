@@ -52,7 +52,7 @@ pub(super) struct SpelledNumbers {
 }
 
 impl SpelledNumbers {
-    pub(super) fn of(algorithm: &Algorithm) -> Self {
+    pub(super) fn from_algorithm(algorithm: &Algorithm) -> Self {
         match algorithm {
             Algorithm::Bucket(bucket) => Self { rate: bucket.rate().to_string(), ..Self::default() },
             Algorithm::Concurrency(slots) => Self { hold: format_span(slots.hold()), ..Self::default() },
@@ -182,7 +182,7 @@ impl<'a> WrittenAlgorithm<'a> {
 
     /// The algorithm of a checked limit as it would be written; `None` for one that policies do not
     /// have.
-    pub(super) fn of(limit: &'a Limit, texts: &'a SpelledNumbers) -> Option<Self> {
+    pub(super) fn from_limit(limit: &'a Limit, texts: &'a SpelledNumbers) -> Option<Self> {
         let algorithm = &limit.algorithm;
         let top = |name: &str| Path::default().key(name);
         let windowed = |limit: u64| WrittenNumbers {
