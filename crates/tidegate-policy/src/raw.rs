@@ -22,6 +22,7 @@ pub(crate) mod resources;
 pub(crate) mod service;
 pub(crate) mod store;
 pub(crate) mod tables;
+pub(crate) mod text_or;
 
 #[cfg(test)]
 use schemars::JsonSchema;

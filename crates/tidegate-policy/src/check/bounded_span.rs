@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use tidegate_core::rate::format_span;
+
 use crate::measure::span;
 use crate::path::Path;
 use crate::printable::shown;
@@ -25,11 +27,7 @@ pub(super) fn between(
         Ok(given) if (least..=most).contains(&given) => return given,
         Ok(_) => {
             let what = format!("{name} \"{}\" is out of range", shown(text));
-            let format = |span: Duration| match span {
-                Duration::ZERO => "0s".to_owned(),
-                span => tidegate_core::rate::format_span(span),
-            };
-            let fix = format!("use a span from {} to {}", format(least), format(most));
+            let fix = format!("use a span from {} to {}", format_span(least), format_span(most));
             report.value(&path.key(name), what, fix);
         }
         Err((what, fix)) => report.value(&path.key(name), what, fix),

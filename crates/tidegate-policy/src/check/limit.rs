@@ -18,12 +18,13 @@ use crate::policy::NamespacePolicy;
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::limit::{
-    ConsistencyConfig, KeyPartConfig, LimitConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
+    ConsistencyConfig, KeyPartForm, LimitConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
     OnStoreFailureConfig, OverrideConfig,
 };
 use crate::raw::matcher::MatcherConfig;
 use crate::raw::name_map::NameMap;
 use crate::raw::plans::PlansConfig;
+use crate::raw::text_or::TextOr;
 use crate::suggestion::{listed, nearest};
 
 /// The largest `n` of a `share: 1/n`.
@@ -144,15 +145,15 @@ pub(super) fn check(
 }
 
 /// The attribute an entry of a key names.
-pub(super) fn attribute_of(part: &KeyPartConfig) -> &str {
+pub(super) fn attribute_of(part: &TextOr<KeyPartForm>) -> &str {
     match part {
-        KeyPartConfig::Name(name) => name,
-        KeyPartConfig::Part(form) => &form.attribute,
+        TextOr::Text(name) => name,
+        TextOr::Form(form) => &form.attribute,
     }
 }
 
 /// The attributes of a key; `None` if there are too many to look at.
-pub(super) fn key(raw: &[KeyPartConfig], path: &Path, report: &mut Report<'_>) -> Option<Vec<KeyPart>> {
+pub(super) fn key(raw: &[TextOr<KeyPartForm>], path: &Path, report: &mut Report<'_>) -> Option<Vec<KeyPart>> {
     if raw.len() > Limit::KEY_PARTS_MAX {
         report.value(
             path,
@@ -164,11 +165,11 @@ pub(super) fn key(raw: &[KeyPartConfig], path: &Path, report: &mut Report<'_>) -
     let mut parts: Vec<KeyPart> = Vec::new();
     for (index, entry) in raw.iter().enumerate() {
         let at = match entry {
-            KeyPartConfig::Name(_) => path.index(index),
-            KeyPartConfig::Part(_) => path.index(index).key("attribute"),
+            TextOr::Text(_) => path.index(index),
+            TextOr::Form(_) => path.index(index).key("attribute"),
         };
         let mut part = KeyPart::from(attribute_of(entry));
-        if let KeyPartConfig::Part(form) = entry {
+        if let TextOr::Form(form) = entry {
             part.ipv6_prefix = form.ipv6_prefix.or(part.ipv6_prefix);
         }
         check_name("attribute", &part.attribute, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| {

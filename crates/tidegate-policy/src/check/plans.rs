@@ -10,7 +10,8 @@ use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::name_map::NameMap;
-use crate::raw::plans::{PlanNumbersConfig, PlansConfig};
+use crate::raw::plans::PlansConfig;
+use crate::raw::text_or::TextOr;
 use crate::suggestion::{listed, nearest};
 
 /// The longest name of a plan in bytes.
@@ -125,10 +126,10 @@ pub(super) fn numbers_of(
         let Some(raw) = numbers.get(limit) else { continue };
         let at = path.key("numbers").key(plan).key(limit);
         match raw {
-            PlanNumbersConfig::Text(text) if text == UNLIMITED => {
+            TextOr::Text(text) if text == UNLIMITED => {
                 all.push((at, PlanNumbers { plan: plan.clone(), algorithm: None }));
             }
-            PlanNumbersConfig::Text(text) => {
+            TextOr::Text(text) => {
                 let what = format!("\"{}\" is not the numbers of a limit", shown(text));
                 let fix = match nearest(text, [UNLIMITED]) {
                     Some(near) => format!("did you mean {near}?"),
@@ -136,11 +137,11 @@ pub(super) fn numbers_of(
                 };
                 report.value(&at, what, fix);
             }
-            PlanNumbersConfig::Numbers(numbers) if numbers.zone.is_some() => {
+            TextOr::Form(numbers) if numbers.zone.is_some() => {
                 let fix = "remove it; set it for a key in `overrides`, or for a request with `zone_from`";
                 report.key(&at.key("zone"), "a plan does not change the time zone", fix);
             }
-            PlanNumbersConfig::Numbers(numbers) => {
+            TextOr::Form(numbers) => {
                 let changed = written
                     .and_then(|written| written.overridden(numbers, None, ChangedBy::Plan, &at, report));
                 if let Some(algorithm) = changed.and_then(|changed| changed.build_changed(written, report)) {

@@ -14,7 +14,8 @@ use crate::raw::name_map::NameMap;
 use crate::raw::proxy::{
     ClientHeaderConfig, HealthConfig, JwtConfig, PathsConfig, ProxyConfig, UpstreamEntry, UpstreamTlsForm,
 };
-use crate::raw::service::{ListenConfig, ListenerConfig};
+use crate::raw::service::ListenConfig;
+use crate::raw::text_or::TextOr;
 
 use super::bounded_span::{HOUR, MILLI, between};
 use route::{Surroundings, route};
@@ -103,7 +104,7 @@ pub(super) fn proxy(
 fn peers(listen: &ListenConfig, proxy: &Proxy, report: &mut Report<'_>) {
     let within = Path::default().key("listen");
     for (role, listener) in listen.by_role().filter(|(role, _)| *role != ListenerRole::Proxy) {
-        if listener.is_some_and(ListenerConfig::expects_preamble) {
+        if listener.is_some_and(TextOr::expects_preamble) {
             let what = "the PROXY protocol is only read where requests are passed on";
             let path = within.key(role.as_str()).key("proxy_protocol");
             report.value(&path, what, "remove it, or set it on `proxy`");

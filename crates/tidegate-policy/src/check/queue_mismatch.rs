@@ -11,7 +11,8 @@ use crate::path::Path;
 use crate::policy::proxy::Route;
 use crate::policy::resources::ResourcePolicy;
 use crate::problem::Report;
-use crate::raw::resources::{DelayTargetForm, QueueForm, WaitEntry, WeightsForm};
+use crate::raw::resources::{DelayTargetForm, QueueForm, WeightsForm};
+use crate::raw::text_or::TextOr;
 
 /// The waits by class, from the least important one.
 type Waits = [Duration; Class::ALL.len()];
@@ -48,8 +49,8 @@ fn classes() -> impl DoubleEndedIterator<Item = (usize, Class)> + ExactSizeItera
 /// Whether a class has a wait of its own.
 fn has_own_wait(raw: &QueueForm, at: usize) -> bool {
     match &raw.wait {
-        Some(WaitEntry::ByClass(form)) => form.by_class()[at].is_some(),
-        Some(WaitEntry::EveryClass(_)) | None => false,
+        Some(TextOr::Form(form)) => form.by_class()[at].is_some(),
+        Some(TextOr::Text(_)) | None => false,
     }
 }
 

@@ -9,16 +9,21 @@ use crate::path::Path;
 use crate::policy::resources::ResourcePolicy;
 use crate::printable::shown;
 use crate::problem::Report;
-use crate::raw::resources::WaitEntry;
+use crate::raw::resources::WaitForm;
+use crate::raw::text_or::TextOr;
 
 /// The word for a class that does not wait.
 const OFF: &str = "off";
 
 /// The waits from the least important class; zero: the class does not wait.
-pub(super) fn wait(raw: &WaitEntry, path: &Path, report: &mut Report<'_>) -> [Duration; Class::ALL.len()] {
+pub(super) fn wait(
+    raw: &TextOr<WaitForm>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> [Duration; Class::ALL.len()] {
     match raw {
-        WaitEntry::EveryClass(text) => [one(text, path, report); Class::ALL.len()],
-        WaitEntry::ByClass(form) => {
+        TextOr::Text(text) => [one(text, path, report); Class::ALL.len()],
+        TextOr::Form(form) => {
             let mut written = [None; Class::ALL.len()];
             for (class, text) in Class::ALL.into_iter().zip(form.by_class()) {
                 written[class as usize] = text.map(|text| one(text, &path.key(class.as_str()), report));

@@ -8,12 +8,13 @@ use tidegate_overload::{
     RoomUse, Share, SignalConfig, SignalSource,
 };
 
+use super::bounded_size::memory_between;
 use super::bounded_span::{MILLI, between};
 use super::claims::class_of;
 use super::name_and_path::check_name;
 use super::planes::check_names;
 use super::{namespace_shares, queue_wait};
-use crate::measure::{percent, size};
+use crate::measure::percent;
 use crate::path::Path;
 use crate::policy::resources::ResourcePolicy;
 use crate::printable::shown;
@@ -128,13 +129,9 @@ fn adaptive(raw: &AdaptiveForm, path: &Path, report: &mut Report<'_>) -> Adaptiv
 /// `config` with a queue.
 fn queue(raw: &QueueForm, config: PlaneConfig, path: &Path, report: &mut Report<'_>) -> PlaneConfig {
     let requests = raw.requests.map_or(ResourcePolicy::REQUESTS_DEFAULT, |requests| requests as usize);
-    let bytes = raw.bytes.as_deref().map_or(ResourcePolicy::BYTES_DEFAULT, |text| {
-        let bytes = size("bytes", text, ResourcePolicy::BYTES_MIN, ResourcePolicy::BYTES_MAX);
-        bytes.unwrap_or_else(|(what, fix)| {
-            report.value(&path.key("bytes"), what, fix);
-            0
-        }) as usize
-    });
+    let bounds = (ResourcePolicy::BYTES_MIN, ResourcePolicy::BYTES_MAX);
+    let bytes =
+        memory_between(("bytes", raw.bytes.as_ref()), ResourcePolicy::BYTES_DEFAULT, bounds, path, report);
     let mut queue = QueueConfig::default();
     queue.weights = weights(raw, queue.weights, path, report);
     queue.delay_targets = delay_targets(raw, queue.delay_targets, path, report);

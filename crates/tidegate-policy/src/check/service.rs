@@ -1,13 +1,15 @@
 //! Checks the settings of the daemon.
 
+use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http::HeaderName;
 use tidegate_core::{Rate, WhenFull};
 
+use super::bounded_size::{memory_between, size_between};
+use super::bounded_span::{HOUR, MILLI, between};
 use super::header::{HEADER_FIX, header_name, not_a_header};
 use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_file, check_name, check_path};
-use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::{
     Address, Authorize, Bounds, Decisions, Format, Http, Level, ListenerPolicy, ListenerRole, Log, Memory,
@@ -18,10 +20,10 @@ use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::name_map::NameMap;
 use crate::raw::service::{
-    AuthorizeConfig, BoundsConfig, DecisionsConfig, FormatConfig, HttpConfig, LegacyHeadersConfig,
-    LevelConfig, ListenConfig, ListenerConfig, LogConfig, MemoryConfig, SampleConfig, TlsForm,
-    WhenFullConfig,
+    AuthorizeConfig, BoundsConfig, DecisionsForm, FormatConfig, HttpConfig, LegacyHeadersConfig, LevelConfig,
+    ListenConfig, ListenerForm, LogConfig, MemoryConfig, SampleConfig, TlsForm, WhenFullConfig,
 };
+use crate::raw::text_or::TextOr;
 use crate::suggestion::nearest;
 
 const HTTP_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -74,13 +76,13 @@ fn taken(role: ListenerRole) -> (&'static str, String) {
 
 fn listener(
     role: ListenerRole,
-    raw: &ListenerConfig,
+    raw: &TextOr<ListenerForm>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Option<ListenerPolicy> {
     let (text, insecure, tls, path) = match raw {
-        ListenerConfig::Address(text) => (text, false, None, path.clone()),
-        ListenerConfig::Form(form) => {
+        TextOr::Text(text) => (text, false, None, path.clone()),
+        TextOr::Form(form) => {
             let tls = form.tls.as_ref().map(|form| tls(form, &path.key("tls"), report));
             (&form.address, form.insecure.unwrap_or(false), tls, path.key("address"))
         }
@@ -99,7 +101,7 @@ fn listener(
 
 /// Reports a listener beyond loopback whose callers need no authorization.
 fn guard(
-    raw: Option<&ListenerConfig>,
+    raw: Option<&TextOr<ListenerForm>>,
     listener: Option<&ListenerPolicy>,
     is_authorized: bool,
     path: &Path,
@@ -110,8 +112,8 @@ fn guard(
         return;
     }
     let path = match raw {
-        ListenerConfig::Address(_) => path.clone(),
-        ListenerConfig::Form(_) => path.key("address"),
+        TextOr::Text(_) => path.clone(),
+        TextOr::Form(_) => path.key("address"),
     };
     let address = &listener.address;
     let what = format!("{address} is reachable from other machines, and callers are not authenticated");
@@ -172,29 +174,19 @@ fn address(text: &str, unix: bool) -> Result<Address, (String, String)> {
 }
 
 pub(super) fn memory(raw: &MemoryConfig, path: &Path, report: &mut Report<'_>) -> Memory {
-    let mut memory = Memory {
-        keys_bytes: Memory::KEYS_BYTES_DEFAULT,
-        waiting_bytes: Memory::WAITING_BYTES_DEFAULT,
-        when_full: WhenFull::Refuse,
+    let keys = (Memory::KEYS_BYTES_MIN, Memory::KEYS_BYTES_MAX);
+    let waiting = (Memory::WAITING_BYTES_MIN, Memory::KEYS_BYTES_MAX);
+    let size = |name, text: &Option<String>, default, bounds, report: &mut Report<'_>| {
+        memory_between((name, text.as_ref()), default, bounds, path, report)
     };
-    if let Some(text) = &raw.keys {
-        match size("keys", text, Memory::KEYS_BYTES_MIN, Memory::KEYS_BYTES_MAX) {
-            // A table larger than the address space cannot be had; the largest there is fails when
-            // it is made.
-            Ok(bytes) => memory.keys_bytes = usize::try_from(bytes).unwrap_or(usize::MAX),
-            Err((what, fix)) => report.value(&path.key("keys"), what, fix),
-        }
+    Memory {
+        keys_bytes: size("keys", &raw.keys, Memory::KEYS_BYTES_DEFAULT, keys, report),
+        waiting_bytes: size("waiting", &raw.waiting, Memory::WAITING_BYTES_DEFAULT, waiting, report),
+        when_full: match raw.when_full.unwrap_or_default() {
+            WhenFullConfig::Refuse => WhenFull::Refuse,
+            WhenFullConfig::Admit => WhenFull::Admit,
+        },
     }
-    if let Some(text) = &raw.waiting {
-        match size("waiting", text, Memory::WAITING_BYTES_MIN, Memory::KEYS_BYTES_MAX) {
-            Ok(bytes) => memory.waiting_bytes = usize::try_from(bytes).unwrap_or(usize::MAX),
-            Err((what, fix)) => report.value(&path.key("waiting"), what, fix),
-        }
-    }
-    if raw.when_full == Some(WhenFullConfig::Admit) {
-        memory.when_full = WhenFull::Admit;
-    }
-    memory
 }
 
 pub(super) fn authorize(
@@ -253,37 +245,21 @@ pub(super) fn http(raw: &HttpConfig, path: &Path, report: &mut Report<'_>) -> Ht
 }
 
 fn bounds(raw: &BoundsConfig, path: &Path, report: &mut Report<'_>) -> Bounds {
-    const HOUR: u64 = 3_600_000;
     let mut bounds = Bounds::default();
     let sizes = [
-        ("body", &raw.body, 1 << 10, 64 << 20, &mut bounds.body_bytes),
-        ("headers", &raw.headers, 8 << 10, 1 << 20, &mut bounds.header_bytes),
-        ("attribute", &raw.attribute, 16, 64 << 10, &mut bounds.attribute_bytes),
+        ("body", &raw.body, (1 << 10, 64 << 20), &mut bounds.body_bytes),
+        ("headers", &raw.headers, (8 << 10, 1 << 20), &mut bounds.header_bytes),
+        ("attribute", &raw.attribute, (16, 64 << 10), &mut bounds.attribute_bytes),
     ];
-    for (name, text, least, most, bytes) in sizes {
-        match text.as_ref().map(|text| size(name, text, least, most)) {
-            None => {}
-            Some(Ok(given)) => *bytes = usize::try_from(given).unwrap_or(usize::MAX),
-            Some(Err((what, fix))) => report.value(&path.key(name), what, fix),
-        }
+    for (name, text, within, bytes) in sizes {
+        *bytes = memory_between((name, text.as_ref()), *bytes, within, path, report);
     }
     let spans = [
-        ("request_timeout", &raw.request_timeout, 10, HOUR, &mut bounds.request_timeout),
-        ("drain_timeout", &raw.drain_timeout, 0, HOUR, &mut bounds.drain_timeout),
+        ("request_timeout", &raw.request_timeout, 10 * MILLI, &mut bounds.request_timeout),
+        ("drain_timeout", &raw.drain_timeout, Duration::ZERO, &mut bounds.drain_timeout),
     ];
-    for (name, text, least_ms, most_ms, timeout) in spans {
-        let Some(text) = text else { continue };
-        match span(name, text) {
-            Ok(given) if (u128::from(least_ms)..=u128::from(most_ms)).contains(&given.as_millis()) => {
-                *timeout = given;
-            }
-            Ok(_) => {
-                let least = tidegate_core::rate::format_span(core::time::Duration::from_millis(least_ms));
-                let what = format!("{name} \"{}\" is out of range", shown(text));
-                report.value(&path.key(name), what, format!("use a span from {least} to 1h"));
-            }
-            Err((what, fix)) => report.value(&path.key(name), what, fix),
-        }
+    for (name, text, least, timeout) in spans {
+        *timeout = between((name, text.as_ref()), *timeout, (least, HOUR), path, report);
     }
     bounds.headers = raw.header_count.map_or(bounds.headers, usize::from);
     bounds.attributes = raw.attributes.map_or(bounds.attributes, usize::from);
@@ -328,10 +304,10 @@ pub(super) fn log(raw: &LogConfig, path: &Path, report: &mut Report<'_>) -> Log 
     }
 }
 
-fn decisions(raw: &DecisionsConfig, path: &Path, report: &mut Report<'_>) -> Decisions {
+fn decisions(raw: &TextOr<DecisionsForm>, path: &Path, report: &mut Report<'_>) -> Decisions {
     let text = match raw {
-        DecisionsConfig::Path(text) => text,
-        DecisionsConfig::Form(form) => &form.path,
+        TextOr::Text(text) => text,
+        TextOr::Form(form) => &form.path,
     };
     let mut decisions = Decisions {
         path: text.clone(),
@@ -340,17 +316,14 @@ fn decisions(raw: &DecisionsConfig, path: &Path, report: &mut Report<'_>) -> Dec
         queue: Decisions::QUEUE_DEFAULT,
         sample: Sample::All,
     };
-    let DecisionsConfig::Form(form) = raw else {
+    let TextOr::Form(form) = raw else {
         check_path("the decision log", text, path, report);
         return decisions;
     };
     check_path("the decision log", text, &path.key("path"), report);
-    if let Some(text) = &form.size {
-        match size("size", text, Decisions::SIZE_BYTES_MIN, Decisions::SIZE_BYTES_MAX) {
-            Ok(bytes) => decisions.size_bytes = bytes,
-            Err((what, fix)) => report.value(&path.key("size"), what, fix),
-        }
-    }
+    let bounds = (Decisions::SIZE_BYTES_MIN, Decisions::SIZE_BYTES_MAX);
+    decisions.size_bytes =
+        size_between(("size", form.size.as_ref()), decisions.size_bytes, bounds, path, report);
     decisions.files = form.files.unwrap_or(decisions.files);
     decisions.queue = form.queue.map_or(decisions.queue, |lines| lines as usize);
     if form.sample == Some(SampleConfig::Refusals) {

@@ -3,8 +3,9 @@
 
 use tidegate_core::limit::{Consistency, Limit};
 
+use super::bounded_size::{memory_between, size_between};
+use super::bounded_span::between;
 use super::name_and_path::{check_file, check_path};
-use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::{Durability, Embedded, NamespacePolicy, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::printable::shown;
@@ -98,6 +99,8 @@ fn redis(raw: &StoreConfig, path: &Path, report: &mut Report<'_>) -> Redis {
     if let Some(file) = &raw.password_file {
         check_file(file, &path.key("password_file"), report);
     }
+    let deadline = ("deadline", raw.deadline.as_ref());
+    let bounds = (Redis::DEADLINE_MIN, Redis::DEADLINE_MAX);
     Redis {
         urls,
         cluster,
@@ -105,7 +108,7 @@ fn redis(raw: &StoreConfig, path: &Path, report: &mut Report<'_>) -> Redis {
         password_file: raw.password_file.clone(),
         tls: raw.tls.as_ref().map(|tls| redis_tls(tls, &path.key("tls"), report)).unwrap_or_default(),
         prefix: raw.prefix.as_deref().unwrap_or(Redis::PREFIX_DEFAULT).to_owned(),
-        deadline: deadline(raw.deadline.as_deref(), &path.key("deadline"), report),
+        deadline: between(deadline, Redis::DEADLINE_DEFAULT, bounds, path, report),
         members: raw.members.unwrap_or(1),
     }
 }
@@ -145,19 +148,6 @@ fn redis_tls(raw: &StoreTlsConfig, path: &Path, report: &mut Report<'_>) -> Redi
     RedisTls { ca: raw.ca.clone(), client: raw.cert.clone().zip(raw.key.clone()) }
 }
 
-fn deadline(text: Option<&str>, at: &Path, report: &mut Report<'_>) -> core::time::Duration {
-    let Some(text) = text else { return Redis::DEADLINE_DEFAULT };
-    match span("deadline", text) {
-        Ok(span) if (Redis::DEADLINE_MIN..=Redis::DEADLINE_MAX).contains(&span) => return span,
-        Ok(_) => {
-            let what = format!("deadline \"{}\" is out of range", shown(text));
-            report.value(at, what, "use a span from 1ms to 10s");
-        }
-        Err((what, fix)) => report.value(at, what, fix),
-    }
-    Redis::DEADLINE_DEFAULT
-}
-
 fn embedded(
     raw: &StoreConfig,
     env: &dyn Fn(&str) -> Option<String>,
@@ -177,18 +167,12 @@ fn embedded(
     } else if let Some(directory) = state_directory(env) {
         embedded.earlier_path = Some(core::mem::replace(&mut embedded.path, directory));
     }
-    if let Some(text) = &raw.memory {
-        match size("memory", text, Embedded::MEMORY_BYTES_MIN, Embedded::MEMORY_BYTES_MAX) {
-            Ok(bytes) => embedded.memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX),
-            Err((what, fix)) => report.value(&path.key("memory"), what, fix),
-        }
-    }
-    if let Some(text) = &raw.disk {
-        match size("disk", text, Embedded::DISK_BYTES_MIN, Embedded::DISK_BYTES_MAX) {
-            Ok(bytes) => embedded.disk_bytes = bytes,
-            Err((what, fix)) => report.value(&path.key("disk"), what, fix),
-        }
-    }
+    let bounds = (Embedded::MEMORY_BYTES_MIN, Embedded::MEMORY_BYTES_MAX);
+    embedded.memory_bytes =
+        memory_between(("memory", raw.memory.as_ref()), embedded.memory_bytes, bounds, path, report);
+    let bounds = (Embedded::DISK_BYTES_MIN, Embedded::DISK_BYTES_MAX);
+    embedded.disk_bytes =
+        size_between(("disk", raw.disk.as_ref()), embedded.disk_bytes, bounds, path, report);
     embedded
 }
 
@@ -199,34 +183,18 @@ fn state_directory(env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
 }
 
 fn durability(raw: &StoreConfig, path: &Path, report: &mut Report<'_>) -> Durability {
-    let at = path.key("interval");
     match raw.durability.unwrap_or_default() {
         DurabilityConfig::Sync => {
             if raw.interval.is_some() {
                 let fix = "use `durability: interval`, or remove `interval`";
-                report.key(&at, "`interval` belongs to `durability: interval`", fix);
+                report.key(&path.key("interval"), "`interval` belongs to `durability: interval`", fix);
             }
             Durability::Sync
         }
         DurabilityConfig::Interval => {
-            let given = raw.interval.as_deref().map(|text| (text, span("interval", text)));
-            Durability::Interval(match given {
-                None => Durability::INTERVAL_DEFAULT,
-                Some((_, Ok(span)))
-                    if (Durability::INTERVAL_MIN..=Durability::INTERVAL_MAX).contains(&span) =>
-                {
-                    span
-                }
-                Some((text, Ok(_))) => {
-                    let what = format!("interval \"{}\" is out of range", shown(text));
-                    report.value(&at, what, "use a span from 1ms to 1m");
-                    Durability::INTERVAL_DEFAULT
-                }
-                Some((_, Err((what, fix)))) => {
-                    report.value(&at, what, fix);
-                    Durability::INTERVAL_DEFAULT
-                }
-            })
+            let interval = ("interval", raw.interval.as_ref());
+            let bounds = (Durability::INTERVAL_MIN, Durability::INTERVAL_MAX);
+            Durability::Interval(between(interval, Durability::INTERVAL_DEFAULT, bounds, path, report))
         }
     }
 }

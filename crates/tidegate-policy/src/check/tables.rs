@@ -8,8 +8,9 @@ use tidegate_capacity::{
     WarmThroughput, WriteCheck, WriteQuorum,
 };
 
+use super::bounded_size::size_between;
 use super::planes::check_names;
-use crate::measure::{size, span};
+use crate::measure::span;
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
 use crate::policy::planes::capacity;
@@ -182,11 +183,7 @@ fn set_max_access(table: &mut TableConfig, raw: &MaxAccessForm, path: &Path, rep
         ("read", &raw.read, TableConfig::READ_BYTES_HIGHEST, &mut table.read_bytes_max),
         ("write", &raw.write, TableConfig::WRITE_BYTES_HIGHEST, &mut table.write_bytes_max),
     ] {
-        match text.as_ref().map(|text| size(name, text, 1, highest)) {
-            Some(Ok(parsed)) => *bytes = parsed,
-            Some(Err((what, fix))) => report.value(&path.key(name), what, fix),
-            None => {}
-        }
+        *bytes = size_between((name, text.as_ref()), *bytes, (1, highest), path, report);
     }
 }
 

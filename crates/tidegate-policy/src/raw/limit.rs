@@ -3,13 +3,16 @@
 use core::fmt;
 
 #[cfg(test)]
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::json_value::from_value;
 use super::matcher::MatcherConfig;
 use super::name_map::NameMap;
+#[cfg(test)]
+use super::text_or::LongerForm;
+use super::text_or::TextOr;
 
 /// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`,
 /// `rolling`, `fixed`, `calendar` and `concurrency`.
@@ -24,7 +27,7 @@ pub(crate) struct LimitConfig {
     /// The attributes by which it counts: one counter for each distinct tuple. Entries are names,
     /// or `{ attribute: peer, ipv6_prefix: 56 }`. At most 16. Default: `[]`. Danger: without a key
     /// there is one counter for all requests together.
-    pub(crate) key: Option<Vec<KeyPartConfig>>,
+    pub(crate) key: Option<Vec<TextOr<KeyPartForm>>>,
     /// The conditions on requests, by attribute; all of them must hold. Default: `{}`. Empty
     /// matches every request.
     #[serde(rename = "match")]
@@ -265,13 +268,6 @@ pub(crate) struct OnExceedConfig {
     pub(crate) block: String,
 }
 
-/// An attribute of a key: its name, or its name and how addresses are grouped.
-#[derive(Clone, Debug)]
-pub(crate) enum KeyPartConfig {
-    Name(String),
-    Part(KeyPartForm),
-}
-
 /// An attribute of a key with how addresses in it are grouped.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -287,28 +283,11 @@ pub(crate) struct KeyPartForm {
     pub(crate) ipv6_prefix: Option<u8>,
 }
 
-impl<'de> Deserialize<'de> for KeyPartConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(name) => Ok(Self::Name(name)),
-            form => from_value(form).map(Self::Part),
-        }
-    }
-}
-
 #[cfg(test)]
-impl JsonSchema for KeyPartConfig {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "key_entry".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let form = generator.subschema_for::<KeyPartForm>();
-        json_schema!({
-            "description": "An attribute of a key: its name, or its name and how addresses in it are grouped.",
-            "anyOf": [{ "type": "string" }, form],
-        })
-    }
+impl LongerForm for KeyPartForm {
+    const ENTRY: &'static str = "key_entry";
+    const DESCRIPTION: &'static str =
+        "An attribute of a key: its name, or its name and how addresses in it are grouped.";
 }
 
 /// Other numbers for the keys whose attributes have certain values.

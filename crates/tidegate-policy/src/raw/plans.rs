@@ -1,17 +1,18 @@
 //! Plans and costs of a namespace, as they are written.
 
 #[cfg(test)]
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::json_value::from_value;
 use super::limit::{
-    ConsistencyConfig, KeyPartConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
+    ConsistencyConfig, KeyPartForm, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
     OnStoreFailureConfig,
 };
 use super::matcher::MatcherConfig;
 use super::name_map::NameMap;
+#[cfg(test)]
+use super::text_or::LongerForm;
+use super::text_or::TextOr;
 
 /// Settings of all limits of a namespace that do not have their own. Each counts for the limits
 /// that can have it: `zone` and `zone_from` for calendars, `consistency` for algorithms that can be
@@ -21,7 +22,7 @@ use super::name_map::NameMap;
 #[serde(deny_unknown_fields, rename = "defaults")]
 pub(crate) struct DefaultsConfig {
     /// As `key` of a limit; a limit with `key: []` has one counter for all.
-    pub(crate) key: Option<Vec<KeyPartConfig>>,
+    pub(crate) key: Option<Vec<TextOr<KeyPartForm>>>,
     /// As `missing` of a limit.
     pub(crate) missing: Option<MissingConfig>,
     /// As `mode` of a limit.
@@ -63,39 +64,13 @@ pub(crate) struct PlansConfig {
     /// The plans by name, 1 to 256. Each has the numbers of limits by their name, as an override
     /// has them, or `unlimited`: `{ pro: { per-second: { rate: 50/s }, per-day: unlimited } }`. A
     /// limit that a plan leaves out has its own numbers.
-    pub(crate) numbers: NameMap<NameMap<PlanNumbersConfig>>,
-}
-
-/// The numbers of a limit for a plan.
-#[derive(Debug)]
-pub(crate) enum PlanNumbersConfig {
-    /// A text; `unlimited` is the only one that is taken.
-    Text(String),
-    Numbers(Box<NumbersConfig>),
-}
-
-impl<'de> Deserialize<'de> for PlanNumbersConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(text) => Ok(Self::Text(text)),
-            form => from_value(form).map(Box::new).map(Self::Numbers),
-        }
-    }
+    pub(crate) numbers: NameMap<NameMap<TextOr<Box<NumbersConfig>>>>,
 }
 
 #[cfg(test)]
-impl JsonSchema for PlanNumbersConfig {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "plan_numbers".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let form = generator.subschema_for::<NumbersConfig>();
-        json_schema!({
-            "description": "The numbers of a limit for the requests of a plan, or `unlimited`.",
-            "anyOf": [{ "type": "string" }, form],
-        })
-    }
+impl LongerForm for Box<NumbersConfig> {
+    const ENTRY: &'static str = "plan_numbers";
+    const DESCRIPTION: &'static str = "The numbers of a limit for the requests of a plan, or `unlimited`.";
 }
 
 /// A row of the cost table: the cost of the requests that meet its conditions.

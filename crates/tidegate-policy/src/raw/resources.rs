@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::claims::ClassConfig;
 use super::json_value::from_value;
 use super::name_map::NameMap;
+#[cfg(test)]
+use super::text_or::LongerForm;
+use super::text_or::TextOr;
 
 /// A thing that serves requests: the upstream of the proxy with this name, or a name that requests
 /// give.
@@ -153,7 +156,7 @@ pub(crate) struct QueueForm {
     pub(crate) bytes: Option<String>,
     /// How long a request waits at most: one span for every class, or a span by class. Default: no
     /// class waits.
-    pub(crate) wait: Option<WaitEntry>,
+    pub(crate) wait: Option<TextOr<WaitForm>>,
     /// The shares of the classes while they wait, in proportion.
     pub(crate) weights: Option<WeightsForm>,
     /// The delay of the queue, by class, above which waiting requests are shed.
@@ -169,36 +172,11 @@ pub(crate) struct QueueForm {
     pub(crate) lifo: Option<Vec<ClassConfig>>,
 }
 
-/// How long a request waits at most: a span for every class, or a span by class.
-#[derive(Debug)]
-pub(crate) enum WaitEntry {
-    /// The same for every class: a span, or `off`.
-    EveryClass(String),
-    ByClass(WaitForm),
-}
-
-impl<'de> Deserialize<'de> for WaitEntry {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(text) => Ok(Self::EveryClass(text)),
-            form => from_value(form).map(Self::ByClass),
-        }
-    }
-}
-
 #[cfg(test)]
-impl JsonSchema for WaitEntry {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "wait_entry".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let form = generator.subschema_for::<WaitForm>();
-        json_schema!({
-            "description": "How long a request waits at most: a span for every class, or a span by class.",
-            "anyOf": [{ "type": "string" }, form],
-        })
-    }
+impl LongerForm for WaitForm {
+    const ENTRY: &'static str = "wait_entry";
+    const DESCRIPTION: &'static str =
+        "How long a request waits at most: a span for every class, or a span by class.";
 }
 
 /// How long a request waits at most, by its class: 1ms to 1h, or `off` for a class that does not

@@ -2,12 +2,13 @@
 //! and what it logs.
 
 #[cfg(test)]
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::json_value::from_value;
 use super::name_map::NameMap;
+#[cfg(test)]
+use super::text_or::LongerForm;
+use super::text_or::TextOr;
 use crate::policy::ListenerRole;
 
 /// Where the daemon listens.
@@ -17,33 +18,26 @@ use crate::policy::ListenerRole;
 pub(crate) struct ListenConfig {
     /// The API: `/v1/check` and the others. An address with a port, or `unix:/path` for a socket.
     /// Default: `127.0.0.1:8080`.
-    pub(crate) http: Option<ListenerConfig>,
+    pub(crate) http: Option<TextOr<ListenerForm>>,
     /// Health, metrics and changes. Default: on the http listener if that is on loopback or a
     /// socket, otherwise nowhere.
-    pub(crate) admin: Option<ListenerConfig>,
+    pub(crate) admin: Option<TextOr<ListenerForm>>,
     /// The reverse proxy: requests that are passed on as `proxy:` says. Default: nowhere.
-    pub(crate) proxy: Option<ListenerConfig>,
+    pub(crate) proxy: Option<TextOr<ListenerForm>>,
     /// gRPC: Envoy's rate limit service, health and reflection. An address with a port, or
     /// `unix:/path`. Default: nowhere.
-    pub(crate) grpc: Option<ListenerConfig>,
+    pub(crate) grpc: Option<TextOr<ListenerForm>>,
     /// Redis clients: `CL.THROTTLE`, `TG.CHECK` and the usual commands of clients. An address with
     /// a port, or `unix:/path`. Default: nowhere.
-    pub(crate) resp: Option<ListenerConfig>,
+    pub(crate) resp: Option<TextOr<ListenerForm>>,
 }
 
 impl ListenConfig {
     /// Each listener as it is written, in the order of [`ListenerRole::ALL`].
-    pub(crate) fn by_role(&self) -> impl Iterator<Item = (ListenerRole, Option<&ListenerConfig>)> {
+    pub(crate) fn by_role(&self) -> impl Iterator<Item = (ListenerRole, Option<&TextOr<ListenerForm>>)> {
         let Self { http, admin, proxy, grpc, resp } = self;
         ListenerRole::ALL.into_iter().zip([http, admin, proxy, grpc, resp].map(Option::as_ref))
     }
-}
-
-/// An address, alone or with what belongs to it.
-#[derive(Debug)]
-pub(crate) enum ListenerConfig {
-    Address(String),
-    Form(ListenerForm),
 }
 
 /// An address with what belongs to it.
@@ -81,20 +75,11 @@ pub(crate) struct TlsForm {
     pub(crate) client_ca: Option<String>,
 }
 
-impl<'de> Deserialize<'de> for ListenerConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(address) => Ok(Self::Address(address)),
-            form => from_value(form).map(Self::Form),
-        }
-    }
-}
-
-impl ListenerConfig {
+impl TextOr<ListenerForm> {
     /// Where it listens, as it is written.
     pub(crate) fn address(&self) -> &str {
         match self {
-            Self::Address(address) => address,
+            Self::Text(address) => address,
             Self::Form(form) => &form.address,
         }
     }
@@ -106,18 +91,9 @@ impl ListenerConfig {
 }
 
 #[cfg(test)]
-impl JsonSchema for ListenerConfig {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "listener_entry".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let form = generator.subschema_for::<ListenerForm>();
-        json_schema!({
-            "description": "An address, or an address with what belongs to it.",
-            "anyOf": [{ "type": "string" }, form],
-        })
-    }
+impl LongerForm for ListenerForm {
+    const ENTRY: &'static str = "listener_entry";
+    const DESCRIPTION: &'static str = "An address, or an address with what belongs to it.";
 }
 
 /// The memory for counters.
@@ -235,14 +211,7 @@ pub(crate) struct LogConfig {
     /// A file with one JSON object a line for each decision: its path, or a mapping. Default: none,
     /// which writes none. Danger: it holds the attributes of requests, which may name people or be
     /// secrets.
-    pub(crate) decisions: Option<DecisionsConfig>,
-}
-
-/// The decision log: its path, or its path with what belongs to it.
-#[derive(Debug)]
-pub(crate) enum DecisionsConfig {
-    Path(String),
-    Form(DecisionsForm),
+    pub(crate) decisions: Option<TextOr<DecisionsForm>>,
 }
 
 /// The decision log. No caller waits for it: lines beyond the queue are dropped and counted.
@@ -280,28 +249,10 @@ pub(crate) enum SampleConfig {
     Refusals,
 }
 
-impl<'de> Deserialize<'de> for DecisionsConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(path) => Ok(Self::Path(path)),
-            form => from_value(form).map(Self::Form),
-        }
-    }
-}
-
 #[cfg(test)]
-impl JsonSchema for DecisionsConfig {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "decisions_entry".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let form = generator.subschema_for::<DecisionsForm>();
-        json_schema!({
-            "description": "The path of the decision log, or its path with what belongs to it.",
-            "anyOf": [{ "type": "string" }, form],
-        })
-    }
+impl LongerForm for DecisionsForm {
+    const ENTRY: &'static str = "decisions_entry";
+    const DESCRIPTION: &'static str = "The path of the decision log, or its path with what belongs to it.";
 }
 
 /// How important a line is.
