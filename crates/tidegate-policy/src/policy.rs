@@ -23,6 +23,9 @@ use self::resources::ResourcePolicy;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::check::route_attributes::RouteAttributes;
 use http::HeaderName;
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tidegate_capacity::{AccountConfig, CapacityBuilder, NodeConfig, TableConfig};
 pub use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::limit::{Consistency, Mode};
@@ -347,8 +350,10 @@ impl Decisions {
     pub const QUEUE_DEFAULT: usize = 65_536;
 }
 
-/// Which decisions get a line in the decision log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Which decisions get a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "sample")]
 pub enum Sample {
     /// Every decision.
     #[default]
@@ -387,7 +392,9 @@ impl Level {
 }
 
 /// How lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "format")]
 pub enum Format {
     /// For people.
     #[default]

@@ -151,6 +151,16 @@ impl<'a> Report<'a> {
         self.meaning(path, ProblemSpot::Value, &what.to_string(), &fix.to_string());
     }
 
+    /// Whether there are at most `most` of something, such as `routes`; adds a problem of meaning
+    /// if there are more.
+    pub(crate) fn check_count(&mut self, path: &Path, count: usize, of: &str, most: usize) -> bool {
+        let is_within = count <= most;
+        if !is_within {
+            self.value(path, format_args!("{count} {of}"), format_args!("use at most {most}"));
+        }
+        is_within
+    }
+
     /// Adds a problem of meaning with the key at the end of `path`.
     pub(crate) fn key(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
         self.meaning(path, ProblemSpot::Key, &what.to_string(), &fix.to_string());

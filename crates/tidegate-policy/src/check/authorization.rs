@@ -9,7 +9,7 @@ use crate::policy::PATH_BYTES_MAX;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Secret, Verb, Verbs};
 use crate::printable::shown;
 use crate::problem::Report;
-use crate::raw::authorization::{GrantConfig, VerbConfig};
+use crate::raw::authorization::GrantConfig;
 
 const NAME_BYTES_MAX: usize = 128;
 const CERTIFICATE_BYTES_MAX: usize = 1024;
@@ -23,8 +23,7 @@ pub(super) fn authorization(raw: Option<&[GrantConfig]>, path: &Path, report: &m
         let fix = "add grants, or remove it to serve callers without authentication";
         report.value(path, "an empty list of grants", fix);
     }
-    if raw.len() > Grant::COUNT_MAX {
-        report.value(path, format!("{} grants", raw.len()), format!("use at most {}", Grant::COUNT_MAX));
+    if !report.check_count(path, raw.len(), "grants", Grant::COUNT_MAX) {
         return Vec::new();
     }
     raw.iter().enumerate().filter_map(|(index, raw)| grant(raw, index, &path.index(index), report)).collect()
@@ -57,18 +56,7 @@ fn verbs(raw: &GrantConfig, path: &Path, report: &mut Report<'_>) -> Verbs {
     if verbs.is_empty() {
         report.value(&path.key("verbs"), "a grant without verbs permits nothing", "name some, or remove it");
     }
-    let verb = |verb: &VerbConfig| match verb {
-        VerbConfig::Check => Verb::Check,
-        VerbConfig::Report => Verb::Report,
-        VerbConfig::Refund => Verb::Refund,
-        VerbConfig::Reset => Verb::Reset,
-        VerbConfig::Block => Verb::Block,
-        VerbConfig::Inspect => Verb::Inspect,
-        VerbConfig::Change => Verb::Change,
-        VerbConfig::Place => Verb::Place,
-        VerbConfig::Signal => Verb::Signal,
-    };
-    verbs.iter().map(verb).collect()
+    verbs.iter().copied().collect()
 }
 
 fn namespaces(raw: &[String], path: &Path, report: &mut Report<'_>) -> Namespaces {

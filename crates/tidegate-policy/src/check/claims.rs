@@ -120,9 +120,7 @@ pub(super) fn request(
     let within = path.key("tenants");
     let tenants = raw.tenants.as_ref();
     let count = tenants.map_or(0, NameMap::len);
-    if count > RequestClaims::TENANTS_MAX {
-        let what = format!("{count} tenants with a class");
-        report.value(&within, what, format!("use at most {}", RequestClaims::TENANTS_MAX));
+    if !report.check_count(&within, count, "tenants with a class", RequestClaims::TENANTS_MAX) {
         return claims;
     }
     for (tenant, class) in tenants.into_iter().flatten() {

@@ -5,17 +5,14 @@ use crate::path::Path;
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::printable::shown;
 use crate::problem::Report;
-use crate::raw::envoy::{EnvoyHeadersConfig, EnvoyRatelimitConfig, SemanticsConfig};
+use crate::raw::envoy::{EnvoyHeadersConfig, EnvoyRatelimitConfig};
 
 /// The longest name of a header in bytes.
 const HEADER_BYTES_MAX: usize = 128;
 
 pub(super) fn envoy(raw: &EnvoyRatelimitConfig, path: &Path, report: &mut Report<'_>) -> EnvoyRatelimit {
     check_path("the files", &raw.path, &path.key("path"), report);
-    let semantics = match raw.semantics.unwrap_or_default() {
-        SemanticsConfig::Strict => Semantics::Strict,
-        SemanticsConfig::Tidegate => Semantics::Tidegate,
-    };
+    let semantics = raw.semantics.unwrap_or_default();
     let stop = raw.stop_increment_when_over_limit.unwrap_or(false);
     if stop && semantics == Semantics::Tidegate {
         let fix = "remove it, or use `semantics: strict`";

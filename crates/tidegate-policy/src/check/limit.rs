@@ -154,12 +154,7 @@ pub(super) fn attribute_of(part: &TextOr<KeyPartForm>) -> &str {
 
 /// The attributes of a key; `None` if there are too many to look at.
 pub(super) fn key(raw: &[TextOr<KeyPartForm>], path: &Path, report: &mut Report<'_>) -> Option<Vec<KeyPart>> {
-    if raw.len() > Limit::KEY_PARTS_MAX {
-        report.value(
-            path,
-            format!("{} attributes in one key", raw.len()),
-            format!("use at most {}", Limit::KEY_PARTS_MAX),
-        );
+    if !report.check_count(path, raw.len(), "attributes in one key", Limit::KEY_PARTS_MAX) {
         return None;
     }
     let mut parts: Vec<KeyPart> = Vec::new();

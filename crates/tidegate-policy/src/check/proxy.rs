@@ -6,14 +6,12 @@ use super::name_and_path::{check_name, check_path};
 use crate::grammar::{ServerUrl, ValueSource, is_server_name};
 use crate::path::Path;
 use crate::policy::ListenerRole;
-use crate::policy::proxy::{ClientHeader, Health, Jwt, Proxy, Trust, UnusualPaths, Upstream, UpstreamTls};
+use crate::policy::proxy::{Health, Jwt, Proxy, Trust, Upstream, UpstreamTls};
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::name_map::NameMap;
-use crate::raw::proxy::{
-    ClientHeaderConfig, HealthConfig, JwtConfig, PathsConfig, ProxyConfig, UpstreamEntry, UpstreamTlsForm,
-};
+use crate::raw::proxy::{HealthConfig, JwtConfig, ProxyConfig, UpstreamEntry, UpstreamTlsForm};
 use crate::raw::service::ListenConfig;
 use crate::raw::text_or::TextOr;
 
@@ -32,14 +30,8 @@ pub(super) fn proxy(
     report: &mut Report<'_>,
 ) -> Proxy {
     let mut proxy = Proxy {
-        client_header: match raw.client_header.unwrap_or_default() {
-            ClientHeaderConfig::XForwardedFor => ClientHeader::XForwardedFor,
-            ClientHeaderConfig::Forwarded => ClientHeader::Forwarded,
-        },
-        unusual_paths: match raw.paths.unwrap_or_default() {
-            PathsConfig::Reject => UnusualPaths::Reject,
-            PathsConfig::Normalise => UnusualPaths::Normalise,
-        },
+        client_header: raw.client_header.unwrap_or_default(),
+        unusual_paths: raw.paths.unwrap_or_default(),
         waiting: raw.waiting.map_or(Proxy::WAITING_DEFAULT, |waiting| waiting as usize),
         keep_headers: pass_through::keep_headers(
             raw.keep_headers.as_ref(),
@@ -56,10 +48,7 @@ pub(super) fn proxy(
     }
     let within = path.key("trusted");
     let trusted = raw.trusted.as_deref().unwrap_or_default();
-    if trusted.len() > Proxy::COUNT_MAX {
-        let what = format!("{} networks", trusted.len());
-        report.value(&within, what, format!("use at most {}", Proxy::COUNT_MAX));
-    }
+    report.check_count(&within, trusted.len(), "networks", Proxy::COUNT_MAX);
     for (index, network) in trusted.iter().take(Proxy::COUNT_MAX).enumerate() {
         if network == "unix" {
             proxy.trusts_unix = true;
@@ -72,10 +61,7 @@ pub(super) fn proxy(
     }
     let within = path.key("routes");
     let routes = raw.routes.as_deref().unwrap_or_default();
-    if routes.len() > Proxy::COUNT_MAX {
-        let what = format!("{} routes", routes.len());
-        report.value(&within, what, format!("use at most {}", Proxy::COUNT_MAX));
-    }
+    report.check_count(&within, routes.len(), "routes", Proxy::COUNT_MAX);
     for (index, one) in routes.iter().take(Proxy::COUNT_MAX).enumerate() {
         let at = within.index(index);
         let checked = route(one, index, Surroundings { proxy: raw, namespaces }, &at, report);

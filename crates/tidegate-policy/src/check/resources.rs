@@ -47,10 +47,7 @@ pub(super) fn resources(
     path: &Path,
     report: &mut Report<'_>,
 ) -> Vec<ResourcePolicy> {
-    let count = raw.map_or(0, NameMap::len);
-    if count > ResourcePolicy::COUNT_MAX {
-        let what = format!("{count} resources");
-        report.value(path, what, format!("use at most {}", ResourcePolicy::COUNT_MAX));
+    if !report.check_count(path, raw.map_or(0, NameMap::len), "resources", ResourcePolicy::COUNT_MAX) {
         return Vec::new();
     }
     let resource = |(name, raw): (&String, &ResourceConfig)| {
@@ -220,9 +217,7 @@ pub(super) fn signals(
     report: &mut Report<'_>,
 ) -> Vec<SignalConfig> {
     let raw = raw.unwrap_or_default();
-    if raw.len() > SIGNALS_MAX {
-        let what = format!("{} signals", raw.len());
-        report.value(path, what, format!("use at most {SIGNALS_MAX}"));
+    if !report.check_count(path, raw.len(), "signals", SIGNALS_MAX) {
         return Vec::new();
     }
     check_names("signal", raw.iter().map(|signal| signal.name.as_str()), path, report);

@@ -12,16 +12,16 @@ use super::header::{HEADER_FIX, header_name, not_a_header};
 use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_file, check_name, check_path};
 use crate::path::Path;
 use crate::policy::{
-    Address, Authorize, Bounds, Decisions, Format, Http, Level, ListenerPolicy, ListenerRole, Log, Memory,
-    Sample, Tls,
+    Address, Authorize, Bounds, Decisions, Http, Level, ListenerPolicy, ListenerRole, Log, Memory, Sample,
+    Tls,
 };
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::name_map::NameMap;
 use crate::raw::service::{
-    AuthorizeConfig, BoundsConfig, DecisionsForm, FormatConfig, HttpConfig, LegacyHeadersConfig, LevelConfig,
-    ListenConfig, ListenerForm, LogConfig, MemoryConfig, SampleConfig, TlsForm, WhenFullConfig,
+    AuthorizeConfig, BoundsConfig, DecisionsForm, HttpConfig, LegacyHeadersConfig, LevelConfig, ListenConfig,
+    ListenerForm, LogConfig, MemoryConfig, TlsForm, WhenFullConfig,
 };
 use crate::raw::text_or::TextOr;
 use crate::suggestion::nearest;
@@ -198,10 +198,7 @@ pub(super) fn authorize(
     let within = path.key("headers");
     let mut headers: Vec<(HeaderName, String)> = Vec::new();
     let count = raw.headers.as_ref().map_or(0, NameMap::len);
-    if count > tidegate_core::Attributes::MAX {
-        let what = format!("{count} headers");
-        report.value(&within, what, format!("use at most {}", tidegate_core::Attributes::MAX));
-    }
+    report.check_count(&within, count, "headers", tidegate_core::Attributes::MAX);
     for (header, attribute) in raw.headers.into_iter().flatten().take(tidegate_core::Attributes::MAX) {
         let at = within.key(&header);
         let Some(name) = header_name(&header) else {
@@ -295,10 +292,7 @@ pub(super) fn log(raw: &LogConfig, path: &Path, report: &mut Report<'_>) -> Log 
             LevelConfig::Debug => Level::Debug,
             LevelConfig::Trace => Level::Trace,
         },
-        format: match raw.format.unwrap_or_default() {
-            FormatConfig::Text => Format::Text,
-            FormatConfig::Json => Format::Json,
-        },
+        format: raw.format.unwrap_or_default(),
         refusals,
         decisions: raw.decisions.as_ref().map(|raw| decisions(raw, &path.key("decisions"), report)),
     }
@@ -326,8 +320,6 @@ fn decisions(raw: &TextOr<DecisionsForm>, path: &Path, report: &mut Report<'_>) 
         size_between(("size", form.size.as_ref()), decisions.size_bytes, bounds, path, report);
     decisions.files = form.files.unwrap_or(decisions.files);
     decisions.queue = form.queue.map_or(decisions.queue, |lines| lines as usize);
-    if form.sample == Some(SampleConfig::Refusals) {
-        decisions.sample = Sample::Refusals;
-    }
+    decisions.sample = form.sample.unwrap_or_default();
     decisions
 }

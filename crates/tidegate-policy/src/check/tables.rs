@@ -248,9 +248,7 @@ fn indexes(
     report: &mut Report<'_>,
 ) -> Vec<TableConfig> {
     let raw = raw.unwrap_or_default();
-    if raw.len() > INDEXES_MAX {
-        let what = format!("{} indexes", raw.len());
-        report.value(path, what, format!("use at most {INDEXES_MAX}"));
+    if !report.check_count(path, raw.len(), "indexes", INDEXES_MAX) {
         return Vec::new();
     }
     check_names("index", raw.iter().map(|index| index.name.as_str()), path, report);

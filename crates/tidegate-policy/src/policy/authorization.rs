@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tidegate_core::Class;
 
 /// The verbs and namespaces of callers with a token or a certificate.
@@ -89,26 +92,32 @@ pub enum Namespaces {
 }
 
 /// Something that may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[repr(u8)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "verb")]
 pub enum Verb {
-    /// Ask, and settle what was admitted.
+    /// Check: check, peek, reserve, settle and release, gateway subrequests, Envoy's,
+    /// `CL.THROTTLE`, `TG.CHECK`.
     Check,
-    /// Charge afterwards.
+    /// Charge work that is already done.
     Report,
-    /// Give back.
+    /// Give units back.
     Refund,
-    /// Forget what is used.
+    /// Forget used units, also `DEL`.
     Reset,
     /// Refuse a key for a while.
     Block,
-    /// Look at limits, refused keys and metrics.
+    /// Look at limits, refused keys, metrics and the description of the API. These are not of one
+    /// namespace, so the grant needs `"*"`.
     Inspect,
     /// Set and remove overrides, and place partitions of tables on nodes.
     Change,
-    /// Name a resource, whose places in flight all namespaces share.
+    /// Name a resource in a request, beside the verb of the request: all namespaces share its
+    /// places in flight.
     Place,
-    /// Send values of signals.
+    /// Send values of signals, from which load levels are made. A signal is not of one namespace,
+    /// so the grant needs `"*"`.
     Signal,
 }
 

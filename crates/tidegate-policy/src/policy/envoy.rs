@@ -1,5 +1,9 @@
 //! Checked settings for the files of envoyproxy/ratelimit.
 
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 /// How the files of envoyproxy/ratelimit are taken, whichever they are.
 ///
 /// The peer takes these from its environment; `docs/compat.md` says which variable is which key.
@@ -50,13 +54,14 @@ impl Default for Settings {
 }
 
 /// Whose way of counting is followed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "semantics")]
 pub enum Semantics {
-    /// The peer's: each limit counts by itself, and what is refused counts as well.
+    /// As envoyproxy/ratelimit: each limit counts by itself, and a refused request counts as well.
     #[default]
     Strict,
-    /// Ours: a request is charged to all of its limits or to none, and what is refused is not
-    /// charged.
+    /// A request is charged to all of its limits or to none, and a refused request is not charged.
     Tidegate,
 }
 

@@ -4,6 +4,9 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tidegate_core::matcher::Network;
 use tidegate_core::{Cost, Matcher};
 
@@ -22,7 +25,9 @@ pub struct Proxy {
     pub trusts_unix: bool,
     /// The header in which trusted proxies name the client.
     pub client_header: ClientHeader,
-    /// The treatment of a path with a plainer spelling.
+    /// The treatment of a path that has a plainer spelling: `//`, `/./`, `/../`, or a letter,
+    /// digit, `.`, `-` or `_` that is percent-encoded. A path that climbs above the root is always
+    /// rejected. Default [`UnusualPaths::Reject`].
     pub unusual_paths: UnusualPaths,
     /// How tokens are checked.
     pub jwt: Option<Jwt>,
@@ -82,25 +87,27 @@ impl Proxy {
     }
 }
 
-/// The header in which trusted proxies name the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The header in which proxies in front name the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "client_header")]
 pub enum ClientHeader {
-    /// `X-Forwarded-For: client, proxy`. The default.
+    /// `X-Forwarded-For`.
     #[default]
     XForwardedFor,
-    /// `Forwarded: for=client, for=proxy` (RFC 7239).
+    /// `Forwarded` (RFC 7239).
     Forwarded,
 }
 
-/// The treatment of a path that has a plainer spelling: `//`, `/./`, `/../`, or a letter, digit,
-/// `.`, `-` or `_` that is percent-encoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The treatment of a path with a simpler spelling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "paths")]
 pub enum UnusualPaths {
-    /// It is rejected with 400. The default.
+    /// It is answered 400: servers read it in different ways.
     #[default]
     Reject,
-    /// The plainer spelling is matched and forwarded. A path that climbs above the root is rejected
-    /// all the same.
+    /// The plainer spelling is matched and sent on.
     Normalise,
 }
 
@@ -364,14 +371,16 @@ pub struct RefusalPage {
     pub body: String,
 }
 
-/// When a request is sent again, once, to another server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// When a request is sent again, once, to another server of its upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "retry")]
 pub enum Retry {
     /// Never.
     Off,
-    /// When nothing was sent.
+    /// When no connection could be had, so that nothing was sent.
     Connect,
-    /// Then, and when no answer came and repeating is safe.
+    /// Then, and when no answer came to a request without a body whose method may be repeated.
     #[default]
     Idempotent,
 }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::claims::ClassConfig;
+use crate::policy::authorization::Verb;
 
 /// The grant of a caller with a token or a certificate. Exactly one of `token_file`, `token` and
 /// `certificate` identifies the caller.
@@ -29,37 +30,8 @@ pub(crate) struct GrantConfig {
     /// `resp`.
     pub(crate) namespaces: Vec<String>,
     /// The allowed verbs. Default: `[check]`.
-    pub(crate) verbs: Option<Vec<VerbConfig>>,
+    pub(crate) verbs: Option<Vec<Verb>>,
     /// The highest class that its requests may claim; a higher claim counts as this one. Default:
     /// `critical_plus`.
     pub(crate) ceiling: Option<ClassConfig>,
-}
-
-/// Something that may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case", rename = "verb")]
-pub(crate) enum VerbConfig {
-    /// Check: check, peek, reserve, settle and release, gateway subrequests, Envoy's,
-    /// `CL.THROTTLE`, `TG.CHECK`.
-    Check,
-    /// Charge work that is already done.
-    Report,
-    /// Give units back.
-    Refund,
-    /// Forget used units, also `DEL`.
-    Reset,
-    /// Refuse a key for a while.
-    Block,
-    /// Look at limits, refused keys, metrics and the description of the API. These are not of one
-    /// namespace, so the grant needs `"*"`.
-    Inspect,
-    /// Set and remove overrides, and place partitions of tables on nodes.
-    Change,
-    /// Name a resource in a request, beside the verb of the request: all namespaces share its
-    /// places in flight.
-    Place,
-    /// Send values of signals, from which load levels are made. A signal is not of one namespace,
-    /// so the grant needs `"*"`.
-    Signal,
 }

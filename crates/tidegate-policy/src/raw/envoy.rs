@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::policy::envoy::Semantics;
+
 /// The files of envoyproxy/ratelimit. Each file is one domain, which is the namespace of its
 /// counters; the files themselves know no `${NAME}`.
 #[derive(Debug, Deserialize)]
@@ -15,7 +17,7 @@ pub(crate) struct EnvoyRatelimitConfig {
     /// started. 1 to 4096 bytes.
     pub(crate) path: String,
     /// The way of counting. Default: `strict`.
-    pub(crate) semantics: Option<SemanticsConfig>,
+    pub(crate) semantics: Option<Semantics>,
     /// Whether every request passes; the statuses still show the limits that are exceeded. Default:
     /// `false`.
     pub(crate) shadow: Option<bool>,
@@ -54,16 +56,4 @@ pub(crate) struct EnvoyHeadersConfig {
     /// Whether refusals carry `Retry-After`, the seconds until the same request has room again,
     /// also without the other headers. envoyproxy/ratelimit sends no such header. Default: `false`.
     pub(crate) retry_after: Option<bool>,
-}
-
-/// Whose way of counting is followed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case", rename = "semantics")]
-pub(crate) enum SemanticsConfig {
-    /// As envoyproxy/ratelimit: each limit counts by itself, and a refused request counts as well.
-    #[default]
-    Strict,
-    /// A request is charged to all of its limits or to none, and a refused request is not charged.
-    Tidegate,
 }

@@ -9,6 +9,7 @@ use super::claims::{AccessForm, ClassForm};
 use super::json_value::from_value;
 use super::matcher::{MatcherConfig, TextOrTexts};
 use super::name_map::NameMap;
+use crate::policy::proxy::{ClientHeader, Retry, UnusualPaths};
 
 /// The reverse proxy. It takes requests on `listen.proxy`.
 #[derive(Debug, Default, Deserialize)]
@@ -23,10 +24,10 @@ pub(crate) struct ProxyConfig {
     /// claim any address.
     pub(crate) trusted: Option<Vec<String>>,
     /// The header in which they report it. Default: `x_forwarded_for`.
-    pub(crate) client_header: Option<ClientHeaderConfig>,
+    pub(crate) client_header: Option<ClientHeader>,
     /// The treatment of a path with a simpler spelling, as `/a/../b` or `/%61`. Default:
     /// `reject`.
-    pub(crate) paths: Option<PathsConfig>,
+    pub(crate) paths: Option<UnusualPaths>,
     /// How the tokens are checked that `jwt.CLAIM` is taken from. Default: none, and then such
     /// attributes are absent.
     pub(crate) jwt: Option<JwtConfig>,
@@ -115,30 +116,6 @@ pub(crate) struct HealthConfig {
     pub(crate) timeout: Option<String>,
 }
 
-/// The header in which proxies in front name the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case", rename = "client_header")]
-pub(crate) enum ClientHeaderConfig {
-    /// `X-Forwarded-For`.
-    #[default]
-    XForwardedFor,
-    /// `Forwarded` (RFC 7239).
-    Forwarded,
-}
-
-/// The treatment of a path with a simpler spelling.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case", rename = "paths")]
-pub(crate) enum PathsConfig {
-    /// It is answered 400: servers read it in different ways.
-    #[default]
-    Reject,
-    /// The plainer spelling is matched and sent on.
-    Normalise,
-}
-
 /// How tokens (JWT) are checked. Exactly one of `secret_file`, `keys_file`, `jwks_file` and
 /// `unverified` is needed.
 #[derive(Debug, Default, Deserialize)]
@@ -203,7 +180,7 @@ pub(crate) struct RouteConfig {
     /// How long each part of a request may take.
     pub(crate) timeouts: Option<TimeoutsForm>,
     /// When a request is sent again, once, to another server. Default: `idempotent`.
-    pub(crate) retry: Option<RetryConfig>,
+    pub(crate) retry: Option<Retry>,
     /// The protocols that a connection may change to (`Upgrade`), at most 8; `[]` allows no
     /// protocol. Offers of others are left out, and the request is served as any other. HTTP/2
     /// (`h2c`) and TLS cannot be allowed. Default: `[websocket]`.
@@ -269,20 +246,6 @@ pub(crate) struct TimeoutsForm {
     pub(crate) idle: Option<String>,
     /// From the head of the request to the end of the answer, 1ms to 7d. Default: none.
     pub(crate) total: Option<String>,
-}
-
-/// When a request is sent again, once, to another server of its upstream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case", rename = "retry")]
-pub(crate) enum RetryConfig {
-    /// Never.
-    Off,
-    /// When no connection could be had, so that nothing was sent.
-    Connect,
-    /// Then, and when no answer came to a request without a body whose method may be repeated.
-    #[default]
-    Idempotent,
 }
 
 /// A body of refusals.

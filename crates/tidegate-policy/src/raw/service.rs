@@ -9,7 +9,7 @@ use super::name_map::NameMap;
 #[cfg(test)]
 use super::text_or::LongerForm;
 use super::text_or::TextOr;
-use crate::policy::ListenerRole;
+use crate::policy::{Format, ListenerRole, Sample};
 
 /// Where the daemon listens.
 #[derive(Debug, Default, Deserialize)]
@@ -203,7 +203,7 @@ pub(crate) struct LogConfig {
     /// The least important lines that are written. Default: `info`.
     pub(crate) level: Option<LevelConfig>,
     /// How lines are written. Default: `text`.
-    pub(crate) format: Option<FormatConfig>,
+    pub(crate) format: Option<Format>,
     /// The most lines about refusals for each reason, as lines/span. Further refusals are counted,
     /// and each namespace gets at least one line. `off` writes none. Default: `10/s`.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
@@ -234,19 +234,7 @@ pub(crate) struct DecisionsForm {
     #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) queue: Option<u32>,
     /// Which decisions get a line. Default: `all`.
-    pub(crate) sample: Option<SampleConfig>,
-}
-
-/// Which decisions get a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case", rename = "sample")]
-pub(crate) enum SampleConfig {
-    /// Every decision.
-    #[default]
-    All,
-    /// Refusals only.
-    Refusals,
+    pub(crate) sample: Option<Sample>,
 }
 
 #[cfg(test)]
@@ -266,16 +254,4 @@ pub(crate) enum LevelConfig {
     Info,
     Debug,
     Trace,
-}
-
-/// How lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(rename_all = "snake_case", rename = "format")]
-pub(crate) enum FormatConfig {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
 }

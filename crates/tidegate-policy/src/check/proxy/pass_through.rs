@@ -87,13 +87,7 @@ pub(super) fn method(name: &Method, path: &Path, report: &mut Report<'_>) {
 /// The protocols that a route lets connections change to.
 pub(super) fn upgrades(raw: Option<&Vec<String>>, path: &Path, report: &mut Report<'_>) -> Vec<String> {
     let Some(raw) = raw else { return vec!["websocket".to_owned()] };
-    if raw.len() > Route::UPGRADES_MAX {
-        report.value(
-            path,
-            format!("{} protocols", raw.len()),
-            format!("use at most {}", Route::UPGRADES_MAX),
-        );
-    }
+    report.check_count(path, raw.len(), "protocols", Route::UPGRADES_MAX);
     let mut upgrades = Vec::new();
     for (index, protocol) in raw.iter().take(Route::UPGRADES_MAX).enumerate() {
         let at = path.index(index);
@@ -126,10 +120,7 @@ pub(super) fn keep_headers(
     report: &mut Report<'_>,
 ) -> Vec<HeaderName> {
     let names = raw.map(Vec::as_slice).unwrap_or_default();
-    if names.len() > Proxy::KEEP_HEADERS_MAX {
-        let fix = format!("use at most {}", Proxy::KEEP_HEADERS_MAX);
-        report.value(path, format!("{} headers", names.len()), fix);
-    }
+    report.check_count(path, names.len(), "headers", Proxy::KEEP_HEADERS_MAX);
     let names = names.iter().take(Proxy::KEEP_HEADERS_MAX).enumerate();
     names.filter_map(|(index, name)| header(Some(name), &path.index(index), report)).collect()
 }

@@ -17,16 +17,14 @@ use super::pass_through;
 use crate::grammar::{GrammarError, PathPattern, ResponseValue, SourceScope, ValueSource};
 use crate::measure::size;
 use crate::path::Path;
-use crate::policy::proxy::{RefusalPage, Retry, Route, RouteCost};
+use crate::policy::proxy::{RefusalPage, Route, RouteCost};
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::claims::AccessForm;
 use crate::raw::matcher::TextOrTexts;
 use crate::raw::name_map::NameMap;
-use crate::raw::proxy::{
-    CostForm, ProxyConfig, RefusalForm, RetryConfig, RouteConfig, RouteMatch, TimeoutsForm,
-};
+use crate::raw::proxy::{CostForm, ProxyConfig, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm};
 use crate::suggestion::nearest;
 
 const SCOPE: SourceScope = SourceScope::Proxied;
@@ -105,11 +103,7 @@ pub(super) fn route(
     needs_keys(raw, proxy, path, report);
     forgeable(&route, namespaces, proxy, path, report);
     route.wait = between(("wait", raw.wait.as_ref()), Duration::ZERO, (Duration::ZERO, HOUR), path, report);
-    route.retry = match raw.retry.unwrap_or_default() {
-        RetryConfig::Off => Retry::Off,
-        RetryConfig::Connect => Retry::Connect,
-        RetryConfig::Idempotent => Retry::Idempotent,
-    };
+    route.retry = raw.retry.unwrap_or_default();
     route.upgrades = pass_through::upgrades(raw.upgrades.as_ref(), &path.key("upgrades"), report);
     if let Some(raw) = &raw.matches {
         matches(raw, &mut route, &path.key("match"), report);
@@ -231,8 +225,7 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
 /// The headers that a route wants.
 fn headers(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report<'_>) {
     let count = raw.headers.as_ref().map_or(0, NameMap::len);
-    if count > Route::HEADERS_MAX {
-        report.value(path, format!("{count} headers"), format!("use at most {}", Route::HEADERS_MAX));
+    if !report.check_count(path, count, "headers", Route::HEADERS_MAX) {
         return;
     }
     for (name, raw) in raw.headers.iter().flatten() {
@@ -288,10 +281,7 @@ fn attributes(
 ) -> Vec<(String, ValueSource)> {
     let within = path.key("attributes");
     let count = raw.attributes.as_ref().map_or(0, NameMap::len);
-    if count > tidegate_core::Attributes::MAX {
-        let what = format!("{count} attributes");
-        report.value(&within, what, format!("use at most {}", tidegate_core::Attributes::MAX));
-    }
+    report.check_count(&within, count, "attributes", tidegate_core::Attributes::MAX);
     let has_trusted = proxy.trusted.iter().flatten().next().is_some();
     let mut all = Vec::new();
     for (name, text) in raw.attributes.iter().flatten().take(tidegate_core::Attributes::MAX) {
@@ -321,9 +311,7 @@ fn cost(raw: &CostForm, cost: &mut RouteCost, path: &Path, report: &mut Report<'
             texts.iter().enumerate().map(|(index, text)| (at.index(index), text.as_str())).collect()
         }
     };
-    if texts.len() > RouteCost::FROM_RESPONSE_MAX {
-        let what = format!("{} places of the true cost", texts.len());
-        report.value(&at, what, format!("use at most {}", RouteCost::FROM_RESPONSE_MAX));
+    if !report.check_count(&at, texts.len(), "places of the true cost", RouteCost::FROM_RESPONSE_MAX) {
         return;
     }
     cost.from_response =
