@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &[&str]) -> Option<bool> {
     };
     let suite = SUITES.iter().find(|suite| suite.name == *name)?;
     let passed = match &suite.kind {
-        SuiteKind::Daemon { package } => daemon::run(suite.name, package, rest),
+        SuiteKind::Daemon { subcommand } => daemon::run(suite.name, subcommand, rest),
         SuiteKind::Parted(parted) => {
             Options::read(rest).and_then(|options| run_parts(suite, parted, options))
         }

@@ -28,7 +28,7 @@ const LIST: &str = "xtask/sleeps.txt";
 const REAL_SLEEPS_MAX: usize = 20;
 
 /// Crates that are tools: they attack, load and measure a running daemon by a schedule.
-const TOOLS: &[&str] = &["tidegate-abuse", "tidegate-bench", "tidegate-load", "xtask"];
+const TOOLS: &[&str] = &["tidegate-bench", "tidegate-blackbox", "xtask"];
 
 /// The crate of fixtures, all of which is code of tests.
 const FIXTURES: &str = "crates/tidegate-test-support/src/";

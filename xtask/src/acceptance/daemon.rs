@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use super::{page, revision};
 use crate::cargo::{cargo, succeeds, target_directory};
 
-/// Runs the binary of `package`, which runs the suite; true if it passed. It takes `--binary PATH`
-/// for the daemon's binary. A pass of the whole suite is written into the page of results.
-pub(super) fn run(suite: &str, package: &str, arguments: &[&str]) -> Result<bool, String> {
+/// The package whose binary runs these suites.
+pub(super) const PACKAGE: &str = "tidegate-blackbox";
+
+/// Runs the suite with this command of [`PACKAGE`]; true if it passed. The command takes `--binary
+/// PATH` for the daemon's binary. A pass of the whole suite is written into the page of results.
+pub(super) fn run(suite: &str, subcommand: &str, arguments: &[&str]) -> Result<bool, String> {
     let needs_binary = !arguments.iter().any(|argument| {
         ["--binary", "--list", "--help", "-h"].contains(argument) || argument.starts_with("--binary=")
     });
-    let mut command = cargo(&["run", "--locked", "--quiet", "--package", package, "--"]);
+    let mut command = cargo(&["run", "--locked", "--quiet", "--package", PACKAGE, "--", subcommand]);
     command.args(arguments);
     if needs_binary {
         command.arg("--binary").arg(dist_binary()?);

@@ -21,8 +21,8 @@ pub(super) struct Suite {
 
 /// How a suite runs.
 pub(super) enum SuiteKind {
-    /// The binary of this package runs it against a build of the daemon.
-    Daemon { package: &'static str },
+    /// This command of `tidegate-blackbox` runs it against a build of the daemon.
+    Daemon { subcommand: &'static str },
     /// Part by part.
     Parted(PartedSuite),
 }
@@ -65,7 +65,7 @@ pub(super) const SUITES: &[Suite] = &[
         name: "abuse",
         takes: "15 min",
         about: "attacks by strangers, neighbours and broken stores: --only NAME, --list, --json, --minutes N",
-        kind: SuiteKind::Daemon { package: "tidegate-abuse" },
+        kind: SuiteKind::Daemon { subcommand: "attack" },
     },
     Suite {
         name: "faults",
@@ -111,7 +111,7 @@ pub(super) const SUITES: &[Suite] = &[
         name: "overload",
         takes: "10 min",
         about: "live load beyond what upstreams can serve, through the proxy: --only NAME, --list, --json, --quick",
-        kind: SuiteKind::Daemon { package: "tidegate-load" },
+        kind: SuiteKind::Daemon { subcommand: "load" },
     },
     Suite {
         name: "plain",

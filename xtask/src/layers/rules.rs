@@ -126,15 +126,14 @@ pub(crate) const CRATES: &[Rule] = &[
         may_use: &["tidegate-core", "tidegate-server", "tidegate-sim", "tidegate-policy", "tidegate-wire"],
     },
     Rule { name: "tidegate-test-support", kind: Apart, may_use: &[] },
-    Rule { name: "tidegate-abuse", kind: Apart, may_use: &["tidegate-test-support"] },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
+    Rule { name: "tidegate-blackbox", kind: Apart, may_use: &["tidegate-test-support"] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
     Rule {
         name: "tidegate-lab",
         kind: Apart,
         may_use: &["tidegate-core", "tidegate-capacity", "tidegate-sim"],
     },
-    Rule { name: "tidegate-load", kind: Apart, may_use: &["tidegate-abuse", "tidegate-test-support"] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];
 

@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use tidegate_abuse::attack::{AttackContext, Failure, Pace};
-use tidegate_abuse::{report, suite};
+use tidegate_blackbox::attack::{AttackContext, Failure, Pace};
+use tidegate_blackbox::attacks::{report, suite};
 
 /// Whether an attack is one on the parts of those who share a resource.
 fn is_on_parts(name: &str) -> bool {

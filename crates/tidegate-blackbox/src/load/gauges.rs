@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::attack::Failure;
+use crate::http1;
 use serde_json::Value;
-use tidegate_abuse::attack::Failure;
-use tidegate_abuse::http1;
 
 /// How often a daemon is asked while an instant is looked for.
 const LOOK: Duration = Duration::from_millis(50);

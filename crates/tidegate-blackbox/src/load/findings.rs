@@ -1,6 +1,6 @@
 //! Figures, the gates that they are held against, and verdicts.
 
-use crate::measurement::Measurement;
+use crate::load::measurement::Measurement;
 
 /// The condition on a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,7 +97,7 @@ impl Findings {
             lateness.count,
             run.endings()
         );
-        let bound = ms(crate::measurement::LATENESS_P99_MAX);
+        let bound = ms(crate::load::measurement::LATENESS_P99_MAX);
         let (value, gate) = (ms(lateness.p99), Gate::AtMost(bound));
         self.gated(&format!("{name}: lateness p99"), value, "ms", gate, &note);
     }
@@ -157,8 +157,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measurement::{Ending, Sample};
-    use crate::schedule::Schedule;
+    use crate::load::measurement::{Ending, Sample};
+    use crate::load::schedule::Schedule;
 
     fn run(lateness_ms: u64) -> Measurement {
         let (at, took) = (Duration::ZERO, Duration::ZERO);

@@ -4,13 +4,13 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidegate_abuse::attack::{AttackContext, Failure};
-use tidegate_abuse::daemon::Daemon;
+use crate::attack::{AttackContext, Failure};
+use crate::daemon::Daemon;
 
-use crate::generator;
-use crate::measurement::Measurement;
-use crate::schedule::{Schedule, Stream};
-use crate::service_process::ServiceProcess;
+use crate::load::generator;
+use crate::load::measurement::Measurement;
+use crate::load::schedule::{Schedule, Stream};
+use crate::load::service_process::ServiceProcess;
 
 /// Workers of the upstream `app`.
 pub const APP_WORKERS: usize = 8;

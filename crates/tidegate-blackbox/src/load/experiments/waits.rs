@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate_abuse::attack::Failure;
-use tidegate_abuse::http1::Http1Connection;
+use crate::attack::Failure;
+use crate::http1::Http1Connection;
 
-use crate::experiments::idleness::EMPTY_AFTER;
-use crate::findings::{Findings, Gate};
-use crate::gauges::{self, Gauges};
-use crate::testbed::{APP_WORKERS, AppPlaces, GOLD, Settings, Testbed};
+use crate::load::experiments::idleness::EMPTY_AFTER;
+use crate::load::findings::{Findings, Gate};
+use crate::load::gauges::{self, Gauges};
+use crate::load::testbed::{APP_WORKERS, AppPlaces, GOLD, Settings, Testbed};
 
 /// Requests that the client opens.
 const OPENED: usize = 1_000;

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use tidegate_abuse::attack::Failure;
+use crate::attack::Failure;
 
-use crate::findings::{Findings, Gate};
-use crate::measurement::Measurement;
-use crate::schedule::Schedule;
-use crate::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, OTHER, Settings, Testbed, on_time};
+use crate::load::findings::{Findings, Gate};
+use crate::load::measurement::Measurement;
+use crate::load::schedule::Schedule;
+use crate::load::testbed::{
+    APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, OTHER, Settings, Testbed, on_time,
+};
 
 /// Requests a second to the other upstream, a tenth of its capacity.
 const OTHER_RATE: f64 = 20.0;

@@ -3,7 +3,7 @@
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
 
-use tidegate_abuse::http1::header_in;
+use crate::http1::header_in;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

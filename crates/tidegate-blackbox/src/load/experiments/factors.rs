@@ -5,15 +5,15 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_abuse::attack::Failure;
+use crate::attack::Failure;
 
-use crate::findings::{Findings, Gate};
-use crate::generator;
-use crate::measurement::Measurement;
-use crate::schedule::Schedule;
-use crate::service::ServiceCounts;
-use crate::service_process::ServiceProcess;
-use crate::testbed::{
+use crate::load::findings::{Findings, Gate};
+use crate::load::generator;
+use crate::load::measurement::Measurement;
+use crate::load::schedule::Schedule;
+use crate::load::service::ServiceCounts;
+use crate::load::service_process::ServiceProcess;
+use crate::load::testbed::{
     APP_CAPACITY, APP_WORKERS, AppPlaces, BRONZE, GOLD, GOLD_RATE, Settings, Testbed, on_time,
 };
 

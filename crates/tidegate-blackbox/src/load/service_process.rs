@@ -4,13 +4,13 @@ use std::io::{BufRead, BufReader, Error, Result};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-use tidegate_abuse::http1;
+use crate::http1;
 use tidegate_test_support::ChildProcess;
 
-use crate::service::{COUNTS_PATH, ServiceCounts};
+use crate::load::service::{COUNTS_PATH, ServiceCounts};
 
-/// The option of this package's command that makes it a service; its value is the workers.
-pub const SERVE_OPTION: &str = "--serve-upstream";
+/// The command of this package that is a service; its argument is the workers.
+pub const SERVE_COMMAND: &str = "serve-upstream";
 
 /// A service that is killed, by its id, when the value is dropped. It also ends by itself when its
 /// standard input does, so it does not outlive a suite that was killed.
@@ -24,7 +24,7 @@ impl ServiceProcess {
     /// Starts this program again, as a service with `workers` workers.
     pub fn start(workers: usize) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(SERVE_OPTION).arg(workers.to_string());
+        command.arg(SERVE_COMMAND).arg(workers.to_string());
         let mut process = ChildProcess::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let mut line = String::new();
         if let Some(output) = process.child().stdout.take() {

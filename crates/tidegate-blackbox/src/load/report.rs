@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 
 use serde_json::{Value, json};
 
-use crate::findings::{Figure, Findings, Gate};
+use crate::load::findings::{Figure, Findings, Gate};
 
 /// The width of the column with the names of figures.
 const NAME_WIDTH: usize = 46;

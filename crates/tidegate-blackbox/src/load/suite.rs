@@ -1,10 +1,10 @@
 //! The table of the experiments.
 
-use tidegate_abuse::attack::Failure;
+use crate::attack::Failure;
 
-use crate::experiments::{authorize, crashes, factors, neighbour, step, waits};
-use crate::findings::{Findings, Verdict};
-use crate::testbed::Settings;
+use crate::load::experiments::{authorize, crashes, factors, neighbour, step, waits};
+use crate::load::findings::{Findings, Verdict};
+use crate::load::testbed::Settings;
 
 /// The part that is repeated, once, when the generator was late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_abuse::attack::Failure;
+use crate::attack::Failure;
 
-use crate::findings::{Findings, Gate};
-use crate::gauges::{self, Gauges};
-use crate::testbed::Testbed;
+use crate::load::findings::{Findings, Gate};
+use crate::load::gauges::{self, Gauges};
+use crate::load::testbed::Testbed;
 
 /// How long after load queue and places may be taken.
 pub(crate) const EMPTY_AFTER: Duration = Duration::from_secs(1);

@@ -3,15 +3,15 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_abuse::attack::Failure;
+use crate::attack::Failure;
 
-use crate::experiments::idleness::{EMPTY_AFTER, judge_empty, judge_level, time_until_normal};
-use crate::findings::{Findings, Gate};
-use crate::gauges;
-use crate::generator;
-use crate::measurement::{Ending, Measurement, Sample};
-use crate::schedule::Schedule;
-use crate::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, Settings, Testbed};
+use crate::load::experiments::idleness::{EMPTY_AFTER, judge_empty, judge_level, time_until_normal};
+use crate::load::findings::{Findings, Gate};
+use crate::load::gauges;
+use crate::load::generator;
+use crate::load::measurement::{Ending, Measurement, Sample};
+use crate::load::schedule::Schedule;
+use crate::load::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, Settings, Testbed};
 
 /// Multiples of the capacity: before the step, during overload, and after it.
 const FACTORS: [f64; 3] = [0.8, 2.0, 0.5];

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::schedule::{Schedule, Stream};
+use crate::load::schedule::{Schedule, Stream};
 
 /// The 99th percentile of the generator's lateness above which a run does not count.
 pub const LATENESS_P99_MAX: Duration = Duration::from_millis(5);

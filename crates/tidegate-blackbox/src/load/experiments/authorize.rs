@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_abuse::attack::Failure;
+use crate::attack::Failure;
 
-use crate::findings::{Findings, Gate};
-use crate::gauges::Gauges;
-use crate::generator;
-use crate::schedule::{Schedule, Stream};
-use crate::testbed::{AppPlaces, Settings, Testbed};
+use crate::load::findings::{Findings, Gate};
+use crate::load::gauges::Gauges;
+use crate::load::generator;
+use crate::load::schedule::{Schedule, Stream};
+use crate::load::testbed::{AppPlaces, Settings, Testbed};
 
 /// Requests a second.
 const RATE: f64 = 100.0;

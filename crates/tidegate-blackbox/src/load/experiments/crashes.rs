@@ -3,15 +3,15 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_abuse::attack::Failure;
+use crate::attack::Failure;
 
-use crate::experiments::idleness::{judge_empty, judge_level, time_until_normal};
-use crate::findings::{Findings, Gate};
-use crate::gauges::Gauges;
-use crate::generator;
-use crate::measurement::Measurement;
-use crate::schedule::Schedule;
-use crate::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, Settings, Testbed};
+use crate::load::experiments::idleness::{judge_empty, judge_level, time_until_normal};
+use crate::load::findings::{Findings, Gate};
+use crate::load::gauges::Gauges;
+use crate::load::generator;
+use crate::load::measurement::Measurement;
+use crate::load::schedule::Schedule;
+use crate::load::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, Settings, Testbed};
 
 /// The load offered to the upstream, as a multiple of its capacity.
 const FACTOR: f64 = 5.0;

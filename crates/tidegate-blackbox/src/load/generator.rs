@@ -11,9 +11,9 @@ use tokio::runtime;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::client::{ClientConnection, Reply};
-use crate::measurement::{Ending, Measurement, Sample};
-use crate::schedule::Schedule;
+use crate::load::client::{ClientConnection, Reply};
+use crate::load::measurement::{Ending, Measurement, Sample};
+use crate::load::schedule::Schedule;
 
 /// How long a client waits for an answer, from the scheduled instant of its request. A later answer
 /// is a failure.

@@ -1,0 +1,31 @@
+//! Attacks and open-loop load on a running Tidegate daemon, which is a black box to both.
+//!
+//! Attacks are everything that strangers, neighbours and broken stores can do to a daemon; each is
+//! bounded in count and time, and reports whether the daemon held. Load is more than the upstreams
+//! of a daemon can serve, from clients that do not slow down. Both start the daemon's binary on
+//! loopback.
+//!
+//! `cargo xtask acceptance abuse` runs all attacks and `cargo xtask acceptance overload` all
+//! experiments against a build as it is shipped; the tests of `tidegate-cli` run the brief attacks
+//! against a debug build.
+//!
+//! - [`attack`]: what an attack is, and what it reports
+//! - [`attacks`]: the attacks, one file a family; the table of all; results as a table and as JSON
+//! - [`load`]: experiments under load, and the parts that they are made of
+//! - [`daemon`]: the process under attack, its addresses, its log and its memory
+//! - [`http1`], [`http2`], [`http2_frames`], [`grpc`], [`resp`], [`tls`]: small clients that may
+//!   break the rules
+//! - [`upstream`], [`redis_relay`]: the services beside the daemon, with faults
+
+pub mod attack;
+pub mod attacks;
+pub mod daemon;
+pub mod grpc;
+pub mod http1;
+pub mod http2;
+pub mod http2_frames;
+pub mod load;
+pub mod redis_relay;
+pub mod resp;
+pub mod tls;
+pub mod upstream;
