@@ -27,7 +27,7 @@ pub struct Attack {
     /// How long it runs.
     pub pace: Pace,
     /// Runs it; the text says what was seen when the daemon held.
-    pub run: fn(&AttackContext) -> AttackResult,
+    pub run: fn(&RunContext) -> AttackResult,
 }
 
 /// The observation of an attack that the daemon withstood, otherwise the reason why it did not.
@@ -50,26 +50,45 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Fails with the text of `seen` unless `held`.
-pub fn require(held: bool, seen: impl FnOnce() -> String) -> Result<(), Failure> {
-    if held { Ok(()) } else { Err(Failure::GotThrough(seen())) }
+/// Fails with a text, which is formatted, unless the condition holds.
+macro_rules! require {
+    ($held:expr, $($text:tt)+) => {
+        if $held { Ok(()) } else { Err($crate::attack::Failure::GotThrough(format!($($text)+))) }
+    };
+}
+pub(crate) use require;
+
+/// What several attacks have seen, which hold only together.
+pub(crate) fn all_hold(results: impl IntoIterator<Item = AttackResult>) -> AttackResult {
+    let (mut seen, mut failed) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(text) => seen.push(text),
+            Err(Failure::GotThrough(text)) => failed.push(text),
+            Err(failure) => return Err(failure),
+        }
+    }
+    let seen = seen.join("; ");
+    require!(failed.is_empty(), "failed: {}; held: {seen}", failed.join("; "))?;
+    Ok(seen)
 }
 
-/// The settings that all attacks share.
+/// The settings that all attacks and experiments share.
 #[derive(Debug)]
-pub struct AttackContext {
+pub struct RunContext {
     binary: PathBuf,
     minutes: f64,
+    is_quick: bool,
     // Statistics of one attack: no other memory is published through it, so relaxed order is
     // enough.
     memory_above_idle: AtomicU64,
 }
 
-impl AttackContext {
-    /// An context for the daemon's `binary`. `minutes` is how long the attack of a hostile
+impl RunContext {
+    /// A context for the daemon's `binary`. `minutes` is how long the attack of a hostile
     /// namespace beside an honest one runs.
     pub fn new(binary: &Path, minutes: f64) -> Self {
-        Self { binary: binary.to_owned(), minutes, memory_above_idle: AtomicU64::new(0) }
+        Self { binary: binary.to_owned(), minutes, is_quick: false, memory_above_idle: AtomicU64::new(0) }
     }
 
     /// The daemon's binary.
@@ -80,6 +99,18 @@ impl AttackContext {
     /// How long the attack of a hostile namespace beside an honest one runs.
     pub fn minutes(&self) -> f64 {
         self.minutes
+    }
+
+    /// The same for experiments that take a sixth of the time, and judge less strictly where a
+    /// figure needs more samples than it has.
+    #[must_use]
+    pub fn quick(self) -> Self {
+        Self { is_quick: true, ..self }
+    }
+
+    /// `whole`, or `quick` in a quick run.
+    pub fn either<T>(&self, whole: T, quick: T) -> T {
+        if self.is_quick { quick } else { whole }
     }
 
     /// Notes that a daemon took `bytes` more than when it was idle.
@@ -103,16 +134,17 @@ pub struct Outcome {
 
 impl Attack {
     /// Runs the attack, and holds the memory of the daemon against [`MEMORY_ABOVE_IDLE_MAX`].
-    pub fn run_in(self, context: &AttackContext) -> Outcome {
+    pub fn run_in(self, context: &RunContext) -> Outcome {
         context.memory_above_idle.store(0, Ordering::Relaxed);
         let began = Instant::now();
         let seen = (self.run)(context);
         let memory_above_idle = context.memory_above_idle.load(Ordering::Relaxed);
         let seen = seen.and_then(|text| {
-            require(memory_above_idle <= MEMORY_ABOVE_IDLE_MAX, || {
-                let (used, allowed) = (memory_above_idle >> 20, MEMORY_ABOVE_IDLE_MAX >> 20);
-                format!("{used} MiB above idle, where {allowed} MiB are allowed; {text}")
-            })?;
+            let (used, allowed) = (memory_above_idle >> 20, MEMORY_ABOVE_IDLE_MAX >> 20);
+            require!(
+                memory_above_idle <= MEMORY_ABOVE_IDLE_MAX,
+                "{used} MiB above idle, where {allowed} MiB are allowed; {text}"
+            )?;
             Ok(text)
         });
         Outcome { attack: self, seen, memory_above_idle, took: began.elapsed() }
@@ -123,9 +155,9 @@ impl Attack {
 mod tests {
     use super::*;
 
-    fn run(attack: fn(&AttackContext) -> AttackResult) -> Outcome {
+    fn run(attack: fn(&RunContext) -> AttackResult) -> Outcome {
         let attack = Attack { name: "one", expects: "nothing", pace: Pace::Brief, run: attack };
-        attack.run_in(&AttackContext::new(Path::new("/none"), 1.0))
+        attack.run_in(&RunContext::new(Path::new("/none"), 1.0))
     }
 
     #[test]

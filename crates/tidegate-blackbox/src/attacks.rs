@@ -25,10 +25,8 @@ use crate::http1;
 
 /// Fails unless a check of `user` in the namespace `honest` is admitted.
 fn require_honest_check(daemon: &Daemon<'_>, user: &str, after: &str) -> Result<(), Failure> {
-    let answer = http1::ask(daemon.http()?, &http1::check("honest", user))?;
-    require(answer.status == 200, || {
-        let (status, reason) = (answer.status, answer.reason());
-        let wait = answer.header("retry-after").unwrap_or("none").to_owned();
-        format!("{after}, the honest namespace gets {status} {reason} with Retry-After {wait}")
-    })
+    let answer = http1::ask(daemon.http()?, http1::check("honest", user))?;
+    let (status, reason) = (answer.status, answer.reason());
+    let wait = answer.header("retry-after").unwrap_or("none");
+    require!(status == 200, "{after}, the honest namespace gets {status} {reason} with Retry-After {wait}")
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_test_support::{ChildProcess, TemporaryFolder, holds_within};
 
-use crate::attack::{AttackContext, Failure};
+use crate::attack::{Failure, RunContext};
 use crate::http1;
 
 /// How long a daemon may take to start.
@@ -20,9 +20,6 @@ pub const START_MAX: Duration = Duration::from_secs(10);
 
 /// How often a starting daemon is looked at.
 const START_LOOK: Duration = Duration::from_millis(10);
-
-/// How long after a printed address the list of addresses counts as complete.
-const QUIET: Duration = Duration::from_millis(100);
 
 /// The most bytes of the daemon's log that are kept. Later lines are only counted.
 const LOG_BYTES_MAX: usize = 4 << 20;
@@ -37,7 +34,7 @@ struct DaemonLog {
 /// A daemon that is stopped, by its id, when the value is dropped.
 #[derive(Debug)]
 pub struct Daemon<'context> {
-    context: &'context AttackContext,
+    context: &'context RunContext,
     process: ChildProcess,
     folder: TemporaryFolder,
     addresses: BTreeMap<String, SocketAddr>,
@@ -59,13 +56,13 @@ pub struct StartFailure {
 
 impl<'context> Daemon<'context> {
     /// Starts the daemon with the policy `config`.
-    pub fn start(context: &'context AttackContext, config: &str) -> Result<Self, Failure> {
+    pub fn start(context: &'context RunContext, config: &str) -> Result<Self, Failure> {
         Self::start_in(context, TemporaryFolder::new(), config)
     }
 
     /// As [`Daemon::start`], in a folder that may hold files the policy refers to.
     pub fn start_in(
-        context: &'context AttackContext,
+        context: &'context RunContext,
         folder: TemporaryFolder,
         config: &str,
     ) -> Result<Self, Failure> {
@@ -73,7 +70,7 @@ impl<'context> Daemon<'context> {
     }
 
     fn start_by(
-        context: &'context AttackContext,
+        context: &'context RunContext,
         folder: TemporaryFolder,
         config: &str,
         command: Command,
@@ -85,10 +82,7 @@ impl<'context> Daemon<'context> {
     }
 
     /// As [`Daemon::start`]; the allocator gives memory that is free back to the system at once.
-    pub fn start_without_spare_memory(
-        context: &'context AttackContext,
-        config: &str,
-    ) -> Result<Self, Failure> {
+    pub fn start_without_spare_memory(context: &'context RunContext, config: &str) -> Result<Self, Failure> {
         let mut command = Command::new(context.binary());
         command.env("MIMALLOC_PURGE_DELAY", "0");
         Self::start_by(context, TemporaryFolder::new(), config, command)
@@ -97,10 +91,10 @@ impl<'context> Daemon<'context> {
     /// As [`Daemon::start_in`], with files of at most `kib` KiB until
     /// [`Daemon::allow_large_files`]. A write beyond fails as on a full disk.
     pub fn start_on_small_disk(
-        context: &'context AttackContext,
+        context: &'context RunContext,
         config: &str,
         kib: u32,
-    ) -> Result<Result<Self, StartFailure>, Failure> {
+    ) -> Result<Self, Failure> {
         let mut shell = Command::new("sh");
         // An ignored signal stays ignored in the daemon, whose writes then fail with EFBIG. The
         // soft limit may be raised again. POSIX leaves the unit of `ulimit -f` at 512 bytes;
@@ -108,12 +102,12 @@ impl<'context> Daemon<'context> {
         let script =
             format!("trap '' XFSZ; prlimit --pid $$ --fsize={}: && exec \"$0\" \"$@\"", u64::from(kib) << 10);
         shell.arg("-c").arg(script).arg(context.binary());
-        Self::spawn(context, TemporaryFolder::new(), config, shell)
+        Self::start_by(context, TemporaryFolder::new(), config, shell)
     }
 
     /// Starts the daemon and tells apart that it serves and that it does not start.
     pub fn try_start(
-        context: &'context AttackContext,
+        context: &'context RunContext,
         folder: TemporaryFolder,
         config: &str,
     ) -> Result<Result<Self, StartFailure>, Failure> {
@@ -121,7 +115,7 @@ impl<'context> Daemon<'context> {
     }
 
     fn spawn(
-        context: &'context AttackContext,
+        context: &'context RunContext,
         folder: TemporaryFolder,
         config: &str,
         mut command: Command,
@@ -153,7 +147,6 @@ impl<'context> Daemon<'context> {
             let (log, peak_bytes) = (daemon.log(), daemon.start_peak_bytes);
             return Ok(Err(StartFailure { status, log, peak_bytes }));
         }
-        daemon.find_grpc();
         daemon.idle_bytes = daemon.memory("VmRSS:").unwrap_or(0);
         // 5 resets the peak, so that what starting took does not count.
         let _ = fs::write(format!("/proc/{}/clear_refs", daemon.process.id()), "5");
@@ -164,29 +157,16 @@ impl<'context> Daemon<'context> {
     /// it has ended.
     fn read_addresses(&mut self, printed: &Receiver<String>) -> Result<(), Option<ExitStatus>> {
         let deadline = Instant::now() + START_MAX;
-        let mut since_line = Instant::now();
         loop {
             // The peak of a process that has ended cannot be read any more.
             self.start_peak_bytes = self.start_peak_bytes.max(self.memory("VmHWM:").unwrap_or(0));
             match printed.recv_timeout(START_LOOK) {
-                Ok(line) if line.is_empty() => return Ok(()),
-                Ok(line) => {
-                    self.note_address(&line);
-                    since_line = Instant::now();
-                }
-                // The addresses are written at once; not every policy has an empty line and an
-                // example behind them.
-                Err(RecvTimeoutError::Timeout)
-                    if !self.addresses.is_empty() && since_line.elapsed() > QUIET =>
-                {
-                    return Ok(());
-                }
+                // The line below the addresses.
+                Ok(line) if line.trim_start().starts_with("store ") => return Ok(()),
+                Ok(line) => self.note_address(&line),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.process.wait().ok()),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
-                Err(RecvTimeoutError::Disconnected) if self.addresses.is_empty() => {
-                    return Err(self.process.wait().ok());
-                }
-                Err(_) if self.addresses.is_empty() => return Err(None),
-                Err(_) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => return Err(None),
             }
         }
     }
@@ -200,34 +180,6 @@ impl<'context> Daemon<'context> {
             address.set_ip(Ipv4Addr::LOCALHOST.into());
         }
         self.addresses.insert(listener.to_owned(), address);
-    }
-
-    /// The gRPC address is not printed: it is the listening port of the process that none of the
-    /// printed ones is.
-    fn find_grpc(&mut self) {
-        let process = format!("/proc/{}", self.process.id());
-        let Ok(files) = fs::read_dir(format!("{process}/fd")) else { return };
-        let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-        let sockets: Vec<String> = links
-            .filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
-            .collect();
-        for (table, host) in [("tcp", "127.0.0.1"), ("tcp6", "[::1]")] {
-            let table = fs::read_to_string(format!("{process}/net/{table}")).unwrap_or_default();
-            for line in table.lines().skip(1) {
-                let fields: Vec<&str> = line.split_whitespace().collect();
-                let [_, local, _, "0A", ..] = fields.as_slice() else { continue };
-                let inode = fields.get(9).copied().unwrap_or_default();
-                let port = local.rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
-                let Some(port) = port else { continue };
-                let is_printed = self.addresses.values().any(|address| address.port() == port);
-                if sockets.iter().any(|socket| socket == inode)
-                    && !is_printed
-                    && let Ok(address) = format!("{host}:{port}").parse()
-                {
-                    self.addresses.insert("grpc".to_owned(), address);
-                }
-            }
-        }
     }
 
     fn address(&self, listener: &str) -> Result<SocketAddr, Failure> {
@@ -262,7 +214,7 @@ impl<'context> Daemon<'context> {
 
     /// The value of a series of its metrics, a whole number: `name{label="value"}`.
     pub fn metric(&self, series: &str) -> Result<u64, Failure> {
-        let metrics = http1::ask(self.admin()?, &http1::get("/metrics"))?.text();
+        let metrics = http1::ask(self.admin()?, http1::get("/metrics"))?.text();
         let value =
             metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok());
         value.ok_or_else(|| Failure::Unfinished(format!("/metrics has no whole number `{series}`")))

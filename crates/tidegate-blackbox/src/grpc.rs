@@ -1,152 +1,144 @@
-//! Envoy's rate limit service: messages by hand, and a client over HTTP/2.
+//! A client for Envoy's rate limit service.
 
+use std::error::Error as _;
+use std::io::{Error, Result};
 use std::net::SocketAddr;
 
+use futures_util::future::join_all;
+use http::uri::PathAndQuery;
+use http::{Request, Uri};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
+use tidegate_wire::envoy::{
+    Code, RateLimitDescriptor, RateLimitRequest, RateLimitResponse, RateLimitUnit, SHOULD_RATE_LIMIT,
+};
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
 use crate::attack::Failure;
-use crate::http2;
+use crate::http1::{READ_TIMEOUT, connect, runtime};
 
 /// The path of the service's only call.
-pub const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+pub const PATH: &str = SHOULD_RATE_LIMIT;
 
-/// `OK` of `RateLimitResponse.Code`.
-pub const OK: u64 = 1;
-/// `OVER_LIMIT` of `RateLimitResponse.Code`.
-pub const OVER_LIMIT: u64 = 2;
-/// `YEAR` of `RateLimitUnit`.
-pub const YEAR: u64 = 6;
-
-/// A descriptor with one entry.
-#[derive(Clone, Copy, Debug)]
-pub struct Descriptor<'text> {
-    /// The entry's key.
-    pub key: &'text str,
-    /// The entry's value.
-    pub value: &'text str,
-    /// Requests a unit, and the unit, that the descriptor brings along.
-    pub limit: Option<(u64, u64)>,
+/// A connection, which runs on the thread that asks.
+#[derive(Debug)]
+pub struct GrpcClient {
+    sender: http2::SendRequest<Body>,
+    runtime: Runtime,
 }
 
-impl Descriptor<'_> {
-    fn encoded(&self) -> Vec<u8> {
-        let mut entry = Vec::new();
-        put_bytes(&mut entry, 1, self.key.as_bytes());
-        put_bytes(&mut entry, 2, self.value.as_bytes());
-        let mut encoded = Vec::new();
-        put_bytes(&mut encoded, 1, &entry);
-        if let Some((requests, unit)) = self.limit {
-            let mut limit = Vec::new();
-            put_number(&mut limit, 1, requests);
-            put_number(&mut limit, 2, unit);
-            put_bytes(&mut encoded, 2, &limit);
+impl GrpcClient {
+    /// Connects to `address`.
+    pub fn open(address: SocketAddr) -> Result<Self> {
+        let runtime = runtime()?;
+        let sender = runtime.block_on(async {
+            let stream = TokioIo::new(connect(address).await?);
+            let (sender, connection) =
+                http2::handshake(TokioExecutor::new(), stream).await.map_err(Error::other)?;
+            // Ends with the runtime.
+            tokio::spawn(connection);
+            Ok::<_, Error>(sender)
+        })?;
+        Ok(Self { sender, runtime })
+    }
+
+    /// Asks, with the metadata `entries`. An answer that the server refuses is an `Err` within.
+    pub fn ask(
+        &self,
+        request: RateLimitRequest,
+        entries: &[String],
+    ) -> Result<std::result::Result<RateLimitResponse, Status>> {
+        let mut request = tonic::Request::new(request);
+        for name in entries {
+            let name = tonic::metadata::MetadataKey::from_bytes(name.as_bytes()).map_err(Error::other)?;
+            request.metadata_mut().insert(name, "1".parse().map_err(Error::other)?);
         }
-        encoded
+        Ok(self.runtime.block_on(async { timeout(READ_TIMEOUT, self.call(request)).await })?)
+    }
+
+    async fn call(
+        &self,
+        request: tonic::Request<RateLimitRequest>,
+    ) -> std::result::Result<RateLimitResponse, Status> {
+        let mut sender = self.sender.clone();
+        let service = service_fn(move |request: Request<Body>| sender.send_request(request));
+        let mut grpc = Grpc::with_origin(service, Uri::from_static("http://localhost"));
+        let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
+        let answer = grpc.unary(request, PathAndQuery::from_static(PATH), codec).await;
+        answer.map(tonic::Response::into_inner)
     }
 }
 
-/// The bytes of a call's request: the frame of gRPC around `RateLimitRequest`.
-pub fn request(domain: &str, descriptor: Descriptor<'_>) -> Vec<u8> {
-    request_of_many(domain, &[descriptor])
+/// A request with one descriptor, which is one entry.
+pub fn request(domain: &str, key: &str, value: &str) -> RateLimitRequest {
+    request_of(domain, [descriptor(&[(key, value)])])
 }
 
-/// The same with several descriptors.
-pub fn request_of_many(domain: &str, descriptors: &[Descriptor<'_>]) -> Vec<u8> {
-    let encoded: Vec<_> = descriptors.iter().map(Descriptor::encoded).collect();
-    frame(domain, encoded.iter().map(Vec::as_slice))
-}
-
-fn frame<'bytes>(domain: &str, descriptors: impl Iterator<Item = &'bytes [u8]>) -> Vec<u8> {
-    let mut message = Vec::new();
-    put_bytes(&mut message, 1, domain.as_bytes());
-    descriptors.for_each(|descriptor| put_bytes(&mut message, 2, descriptor));
-    let length = u32::try_from(message.len()).expect("a message is far below 4 GiB");
-    let mut framed = vec![0];
-    framed.extend_from_slice(&length.to_be_bytes());
-    framed.extend_from_slice(&message);
-    framed
-}
-
-/// A call that waits for `wait_ms` with these entries, and four descriptors with a value of so many
-/// bytes that are only looked at.
-pub fn request_that_waits(
+/// A request with these descriptors.
+pub fn request_of(
     domain: &str,
-    entries: &[(&str, &str)],
-    wait_ms: u32,
-    looked_at_bytes: usize,
-) -> Vec<u8> {
-    let entry = |key: &str, value: &str| {
-        let mut entry = Vec::new();
-        put_bytes(&mut entry, 1, key.as_bytes());
-        put_bytes(&mut entry, 2, value.as_bytes());
-        entry
-    };
-    let mut asked = Vec::new();
-    for (key, value) in entries {
-        put_bytes(&mut asked, 1, &entry(key, value));
-    }
-    put_bytes(&mut asked, 1, &entry("tidegate-wait-ms", &wait_ms.to_string()));
-    let mut looked_at = Vec::new();
-    put_bytes(&mut looked_at, 1, &entry("large", &"x".repeat(looked_at_bytes)));
-    // A cost of its own, 0: the number of a wrapper that is left out.
-    put_bytes(&mut looked_at, 3, &[]);
-    let descriptors = [&asked, &looked_at, &looked_at, &looked_at, &looked_at];
-    frame(domain, descriptors.into_iter().map(Vec::as_slice))
-}
-
-/// The overall code of a response; nothing if `body` holds none.
-pub fn overall_code(body: &[u8]) -> Option<u64> {
-    // Behind the frame's five bytes, field 1 as a number comes first.
-    match body.get(5..)? {
-        [0x08, code, ..] => Some(u64::from(*code)),
-        _ => None,
+    descriptors: impl IntoIterator<Item = RateLimitDescriptor>,
+) -> RateLimitRequest {
+    RateLimitRequest {
+        domain: domain.to_owned(),
+        descriptors: descriptors.into_iter().collect(),
+        hits_addend: 0,
     }
 }
 
-/// Asks once, on a connection of its own, and returns the overall code.
-pub fn ask(address: SocketAddr, domain: &str, descriptor: Descriptor<'_>) -> Result<u64, Failure> {
-    let headers = [("content-type", "application/grpc"), ("te", "trailers")];
-    let answer =
-        http2::ask(address, "POST", PATH, "localhost", &headers, Some(&request(domain, descriptor)))?;
-    overall_code(&answer.body)
-        .ok_or_else(|| Failure::GotThrough(format!("gRPC answered {:?}", answer.headers)))
+/// A descriptor of these entries.
+pub fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+    RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..RateLimitDescriptor::default() }
 }
 
-fn put_number(into: &mut Vec<u8>, field: u8, number: u64) {
-    into.push(field << 3);
-    put_varint(into, number);
+/// A descriptor that brings along a limit of one request a year.
+pub fn once_a_year(key: &str, value: &str) -> RateLimitDescriptor {
+    let limit = RateLimitOverride { requests_per_unit: 1, unit: RateLimitUnit::Year.into() };
+    RateLimitDescriptor { limit: Some(limit), ..descriptor(&[(key, value)]) }
 }
 
-fn put_bytes(into: &mut Vec<u8>, field: u8, bytes: &[u8]) {
-    into.push(field << 3 | 2);
-    put_varint(into, bytes.len() as u64);
-    into.extend_from_slice(bytes);
+/// The bytes of a call: the message in its frame.
+pub fn framed(request: &RateLimitRequest) -> Vec<u8> {
+    let message = request.encode_to_vec();
+    let length = u32::try_from(message.len()).expect("a message is far below 4 GiB");
+    [&[0][..], &length.to_be_bytes(), &message].concat()
 }
 
-fn put_varint(into: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        into.push(number as u8 | 0x80);
-        number >>= 7;
+/// Asks once, on a connection of its own, and returns whether the answer is OK.
+pub fn is_admitted(address: SocketAddr, request: RateLimitRequest) -> std::result::Result<bool, Failure> {
+    let answer = GrpcClient::open(address)?.ask(request, &[])?;
+    let answer = answer.map_err(|status| Failure::GotThrough(format!("gRPC answered {status}")))?;
+    Ok(answer.overall_code == i32::from(Code::Ok))
+}
+
+/// Sends `count` requests, which `request` makes of their number, over one connection with
+/// `at_once` streams at a time. Returns how many calls the server has ended.
+pub fn flood(
+    address: SocketAddr,
+    count: u64,
+    at_once: u64,
+    request: impl Fn(u64) -> RateLimitRequest,
+) -> Result<u64> {
+    let client = GrpcClient::open(address)?;
+    let mut ended = 0;
+    for from in (0..count).step_by(at_once as usize) {
+        let calls =
+            (from..count.min(from + at_once)).map(|number| client.call(tonic::Request::new(request(number))));
+        let answers = client.runtime.block_on(async { timeout(READ_TIMEOUT, join_all(calls)).await })?;
+        // An error of the connection has a source, one of the server has none.
+        let is_ended = |answer: &&std::result::Result<_, Status>| {
+            !answer.as_ref().is_err_and(|status| status.source().is_some())
+        };
+        ended += answers.iter().filter(is_ended).count() as u64;
     }
-    into.push(number as u8);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_is_encoded_as_protocol_buffers_have_it() {
-        let descriptor = Descriptor { key: "k", value: "v", limit: Some((300, YEAR)) };
-        let entry = [0x0a, 6, 0x0a, 1, b'k', 0x12, 1, b'v'];
-        let limit = [0x12, 5, 0x08, 0xac, 0x02, 0x10, 6];
-        let mut expected = vec![0, 0, 0, 0, 20, 0x0a, 1, b'd', 0x12, 15];
-        expected.extend_from_slice(&entry);
-        expected.extend_from_slice(&limit);
-        assert_eq!(request("d", descriptor), expected);
-    }
-
-    #[test]
-    fn the_overall_code_stands_behind_the_frame() {
-        assert_eq!(overall_code(&[0, 0, 0, 0, 2, 0x08, 2]), Some(OVER_LIMIT));
-        assert_eq!(overall_code(&[]), None);
-    }
+    Ok(ended)
 }

@@ -1,10 +1,11 @@
-//! HTTP/2 frame by frame, for requests that no proper client would send and for floods.
+//! HTTP/2 frame by frame, for requests that no proper client would send.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::http1::READ_TIMEOUT;
+use crate::raw::connect;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -17,12 +18,12 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 const INITIAL_WINDOW_SIZE: u16 = 4;
+/// The error code of a stream that is not needed any more.
+const CANCEL: &[u8] = &8_u32.to_be_bytes();
 /// The largest window there is.
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 /// The largest frame that every peer takes.
 const FRAME_BYTES_MAX: usize = 16_384;
-/// The most bytes of bodies that are kept for [`Http2Connection::take_data`].
-const DATA_BYTES_MAX: usize = 65_536;
 
 /// A connection.
 #[derive(Debug)]
@@ -34,32 +35,20 @@ pub struct Http2Connection {
     bytes_taken_by_stream: u64,
     /// How many bytes the peer takes on the connection.
     bytes_taken_together: u64,
-    /// How many streams the peer has ended, by `END_STREAM` or by a reset.
-    ended: u64,
-    /// How many of them it has reset.
-    reset: u64,
     /// Whether the peer said that it goes away.
     is_going_away: bool,
-    /// The last bytes of bodies that came, for [`Http2Connection::take_data`].
-    data: Vec<u8>,
 }
 
 impl Http2Connection {
     /// Connects to `address` and waits for the peer's settings.
     pub fn open(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, READ_TIMEOUT)?;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(READ_TIMEOUT))?;
         let mut connection = Self {
-            stream,
+            stream: connect(address)?,
             received: Vec::new(),
             next_stream: 1,
             bytes_taken_by_stream: 65_535,
             bytes_taken_together: 65_535,
-            ended: 0,
-            reset: 0,
             is_going_away: false,
-            data: Vec::new(),
         };
         let mut settings = INITIAL_WINDOW_SIZE.to_be_bytes().to_vec();
         settings.extend_from_slice(&WINDOW_MAX.to_be_bytes());
@@ -71,38 +60,15 @@ impl Http2Connection {
         Ok(connection)
     }
 
-    /// How many streams the peer has ended.
-    pub fn ended(&self) -> u64 {
-        self.ended
-    }
-
-    /// How many streams the peer has reset.
-    pub fn reset(&self) -> u64 {
-        self.reset
-    }
-
     /// Whether the peer said that it goes away.
     pub fn is_going_away(&self) -> bool {
         self.is_going_away
     }
 
-    /// The body that came since the last call, as far as it is short.
-    pub fn take_data(&mut self) -> Vec<u8> {
-        core::mem::take(&mut self.data)
-    }
-
-    /// The frames of a whole request, to be sent by [`Http2Connection::send`].
-    pub fn request(&mut self, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-        let (mut bytes, stream) = self.head(fields);
-        put_frame(&mut bytes, DATA, END_STREAM, stream, body);
-        self.bytes_taken_together = self.bytes_taken_together.saturating_sub(body.len() as u64);
-        bytes
-    }
-
     /// The frames of a request that is reset at once.
     pub fn reset_request(&mut self, fields: &[(&str, &str)]) -> Vec<u8> {
         let (mut bytes, stream) = self.head(fields);
-        put_frame(&mut bytes, RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+        put_frame(&mut bytes, RST_STREAM, 0, stream, CANCEL);
         bytes
     }
 
@@ -148,9 +114,12 @@ impl Http2Connection {
 
     /// Resets a stream.
     pub fn send_reset(&mut self, stream: u32) -> Result<()> {
-        let mut bytes = Vec::new();
-        put_frame(&mut bytes, RST_STREAM, 0, stream, &8_u32.to_be_bytes());
-        self.send(&bytes)
+        self.send(&reset_of(stream))
+    }
+
+    /// The stream below.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
     }
 
     /// Sends `bytes`.
@@ -201,18 +170,8 @@ impl Http2Connection {
                     self.stream.write_all(&acknowledged)?;
                 }
                 (WINDOW_UPDATE, payload) if stream == 0 => self.bytes_taken_together += number(payload),
-                (RST_STREAM, _) => {
-                    self.ended += 1;
-                    self.reset += 1;
-                }
                 (GOAWAY, _) => self.is_going_away = true,
                 _ => {}
-            }
-            if kind == DATA && self.data.len() < DATA_BYTES_MAX {
-                self.data.extend_from_slice(payload);
-            }
-            if matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 {
-                self.ended += 1;
             }
             at += 9 + length;
         }
@@ -237,6 +196,13 @@ impl Http2Connection {
         put_frame(&mut bytes, HEADERS, END_HEADERS, stream, &block);
         (bytes, stream)
     }
+}
+
+/// The frame that resets a stream.
+pub fn reset_of(stream: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_frame(&mut bytes, RST_STREAM, 0, stream, CANCEL);
+    bytes
 }
 
 /// The fields of a request with a body.
@@ -271,35 +237,6 @@ fn put_length(into: &mut Vec<u8>, length: usize) {
 
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
-}
-
-/// Sends `count` requests, whose bodies `body` makes of their number, over one connection with
-/// `at_once` streams at a time. Returns how many streams the peer has ended.
-pub fn flood(
-    address: SocketAddr,
-    count: u64,
-    at_once: u64,
-    fields: &[(&str, &str)],
-    body: impl Fn(u64) -> Vec<u8>,
-) -> Result<u64> {
-    let mut connection = Http2Connection::open(address)?;
-    let mut sent = 0;
-    while sent < count {
-        let until = count.min(sent + at_once);
-        let mut batch = Vec::new();
-        for number in sent..until {
-            batch.extend_from_slice(&connection.request(fields, &body(number)));
-        }
-        connection.send(&batch)?;
-        sent = until;
-        let deadline = Instant::now() + READ_TIMEOUT;
-        while connection.ended() < sent && Instant::now() < deadline {
-            if !connection.read_for(READ_TIMEOUT)? {
-                return Ok(connection.ended());
-            }
-        }
-    }
-    Ok(connection.ended())
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 //! - [`attacks`]: the attacks, one file a family; the table of all; results as a table and as JSON
 //! - [`load`]: experiments under load, and the parts that they are made of
 //! - [`daemon`]: the process under attack, its addresses, its log and its memory
-//! - [`http1`], [`http2`], [`http2_frames`], [`grpc`], [`resp`], [`tls`]: small clients that may
-//!   break the rules
+//! - [`http1`], [`http2`], [`grpc`], `resp`, [`tls`]: clients that keep the rules
+//! - [`raw`], [`http2_frames`]: connections that may break them
 //! - [`upstream`], [`redis_relay`]: the services beside the daemon, with faults
 
 pub mod attack;
@@ -25,7 +25,9 @@ pub mod http1;
 pub mod http2;
 pub mod http2_frames;
 pub mod load;
+mod loopback;
+pub mod raw;
 pub mod redis_relay;
-pub mod resp;
+mod resp;
 pub mod tls;
 pub mod upstream;

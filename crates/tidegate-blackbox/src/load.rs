@@ -12,7 +12,6 @@
 //!
 //! - [`schedule`]: which request is sent when, from a seed
 //! - [`generator`]: sends a schedule over kept-alive connections
-//! - [`client`]: one connection of the generator
 //! - [`measurement`]: samples, percentiles, lateness
 //! - [`service`], [`service_process`]: the upstream, and the process that it is
 //! - [`testbed`]: a daemon and its upstreams
@@ -22,7 +21,6 @@
 
 #![expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
 
-pub mod client;
 mod experiments;
 pub mod findings;
 pub mod gauges;

@@ -3,13 +3,11 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
 
 use clap::{Args, Parser, Subcommand};
-use tidegate_blackbox::attack::{Attack, AttackContext, Outcome};
+use tidegate_blackbox::attack::{Attack, Outcome, RunContext};
 use tidegate_blackbox::attacks;
 use tidegate_blackbox::load::findings::Findings;
-use tidegate_blackbox::load::testbed::Settings;
 use tidegate_blackbox::load::{self, service};
 
 /// Attack a daemon on loopback, or put load on it, and report whether it held.
@@ -126,7 +124,7 @@ fn main() -> ExitCode {
 
 /// Whether no attack failed.
 fn attack(chosen: &[&Attack], binary: &Path, minutes: f64, as_json: bool) -> bool {
-    let context = AttackContext::new(binary, minutes);
+    let context = RunContext::new(binary, minutes);
     let mut outcomes = Vec::new();
     for attack in chosen {
         let outcome = attack.run_in(&context);
@@ -147,13 +145,14 @@ fn attack(chosen: &[&Attack], binary: &Path, minutes: f64, as_json: bool) -> boo
 fn put_load(chosen: &[&load::suite::Experiment], binary: &Path, quick: bool, as_json: bool) -> bool {
     let option = if quick { " --quick" } else { "" };
     let command = format!("cargo xtask acceptance overload{option} --binary {}", binary.display());
-    let settings = Settings::new(binary, quick);
+    let context = RunContext::new(binary, 0.0);
+    let context = if quick { context.quick() } else { context };
     if !as_json {
         println!("`{command}` on {}\n", load::report::machine());
     }
     let mut all: Vec<(&str, Findings)> = Vec::new();
     for experiment in chosen {
-        let findings = experiment.findings(&settings);
+        let findings = experiment.findings(&context);
         if !as_json {
             let title = format!("{}: {}", experiment.name, experiment.asks);
             println!("{}", load::report::table(&title, &findings));
@@ -171,15 +170,13 @@ fn put_load(chosen: &[&load::suite::Experiment], binary: &Path, quick: bool, as_
 
 /// Serves until standard input ends, which it does with the process that started this one.
 fn serve_upstream(workers: usize) -> ExitCode {
-    thread::spawn(|| {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(0);
-    });
-    match service::serve(0, workers, |address| println!("{address}")) {
-        Ok(()) => ExitCode::SUCCESS,
+    match service::start(workers) {
+        Ok(address) => println!("{address}"),
         Err(error) => {
-            eprintln!("the upstream ended: {error}");
-            ExitCode::FAILURE
+            eprintln!("the upstream cannot start: {error}");
+            return ExitCode::FAILURE;
         }
     }
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    ExitCode::SUCCESS
 }

@@ -1,66 +1,49 @@
 //! A real Redis server, and a relay in front of it that plays the faults of servers and networks.
 
-use std::io::{BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::io::Result;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use tidegate_test_support::{PATIENCE, holds_within};
+use redis::Value;
+use tidegate_test_support::{PATIENCE, RedisServer, holds_within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::attack::Failure;
-use crate::resp::{self, Value};
-
-/// The socket of a server, in its folder.
-const SOCKET: &str = "redis.sock";
-
-/// How often a stalled connection looks whether it may go on.
-const LOOK: Duration = Duration::from_millis(10);
+use crate::loopback;
+use crate::resp::{self, RespConnection};
 
 /// How much [`RelayMode::Floods`] sends on a connection at most, in bytes.
 const FLOOD_BYTES_MAX: usize = 1 << 30;
 
-/// A server that also listens on a Unix socket in its folder.
-#[derive(Debug)]
-pub struct RedisServer(tidegate_test_support::RedisServer);
+/// How long such a connection waits for a reader.
+const FLOOD_WAIT_MAX: Duration = Duration::from_secs(2);
 
-impl RedisServer {
-    /// Starts it.
-    pub fn start() -> Result<Self, Failure> {
-        let server = tidegate_test_support::RedisServer::start(&["--unixsocket", SOCKET]);
-        let missing = || Failure::Skipped("redis-server is not installed".to_owned());
-        let server = Self(server.ok_or_else(missing)?);
-        // It listens on its port first.
-        if !holds_within(PATIENCE, || server.ask(&["PING"]).is_ok()) {
-            return Err(Failure::Unfinished(format!("redis-server does not answer after {PATIENCE:?}")));
-        }
-        Ok(server)
+/// Starts a server with these further arguments.
+pub fn start_server(arguments: &[&str]) -> std::result::Result<RedisServer, Failure> {
+    let server = RedisServer::start(arguments);
+    let server = server.ok_or_else(|| Failure::Skipped("redis-server is not installed".to_owned()))?;
+    if !holds_within(PATIENCE, || ask(&server, &["PING"]).is_ok()) {
+        return Err(Failure::Unfinished(format!("redis-server does not answer after {PATIENCE:?}")));
     }
+    Ok(server)
+}
 
-    /// Where its socket is.
-    pub fn socket(&self) -> PathBuf {
-        self.0.folder().join(SOCKET)
-    }
+fn address(server: &RedisServer) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, server.port()).into()
+}
 
-    /// Sends a command and reads its reply.
-    pub fn ask(&self, words: &[&str]) -> std::io::Result<Value> {
-        let mut stream = UnixStream::connect(self.socket())?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        stream.write_all(&resp::command(words))?;
-        resp::read_value(&mut BufReader::new(stream))
-    }
+/// Sends a command to a server and reads its reply.
+pub fn ask(server: &RedisServer, words: &[&str]) -> Result<Value> {
+    RespConnection::open(address(server))?.ask(words)
+}
 
-    /// All its keys.
-    pub fn keys(&self) -> std::io::Result<Vec<Vec<u8>>> {
-        let Value::Array(keys) = self.ask(&["KEYS", "*"])? else { return Ok(Vec::new()) };
-        Ok(keys
-            .into_iter()
-            .filter_map(|key| if let Value::Text(key) = key { Some(key) } else { None })
-            .collect())
-    }
+/// All keys of a server that are text.
+pub fn keys(server: &RedisServer) -> Result<Vec<String>> {
+    let Value::Array(keys) = ask(server, &["KEYS", "*"])? else { return Ok(Vec::new()) };
+    Ok(keys.iter().filter_map(|key| resp::text(key).map(str::to_owned)).collect())
 }
 
 /// The behaviour of the relay.
@@ -73,7 +56,7 @@ pub enum RelayMode {
     /// Connections that are open fall silent for good; new ones are served.
     HalfOpen,
     /// Sends these bytes to every connection when it begins and whenever it sends something.
-    Speaks(Vec<u8>),
+    Speaks(&'static [u8]),
     /// Answers every command with this error.
     Fails(&'static str),
     /// Answers every connection with this error once, and closes it.
@@ -84,44 +67,49 @@ pub enum RelayMode {
 
 #[derive(Debug)]
 struct RelayState {
-    mode: Mutex<RelayMode>,
-    server: Mutex<PathBuf>,
+    mode: RelayMode,
+    accepted: u64,
     /// Connections accepted before this one fall silent in [`RelayMode::HalfOpen`].
-    silent_below: AtomicU64,
-    accepted: AtomicU64,
-    /// Counts changes of the mode that end the connections before.
-    ended_below: AtomicU64,
+    silent_below: u64,
+    /// Connections accepted before this one are closed.
+    ended_below: u64,
 }
 
-/// A relay on a port of its own. Its threads end with the process.
+impl RelayState {
+    /// Whether connection `number` passes something on.
+    fn passes(&self, number: u64) -> bool {
+        number >= self.silent_below && !matches!(self.mode, RelayMode::Frozen)
+    }
+}
+
+/// A relay on a port of its own. Its thread ends with the process.
 #[derive(Debug)]
 pub struct RedisRelay {
     address: SocketAddr,
-    state: Arc<RelayState>,
+    state: watch::Sender<RelayState>,
 }
 
 impl RedisRelay {
     /// Starts a relay in front of `server`.
-    pub fn start(server: &RedisServer) -> std::io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
-        let state = Arc::new(RelayState {
-            mode: Mutex::new(RelayMode::Passes),
-            server: Mutex::new(server.socket()),
-            silent_below: AtomicU64::new(0),
-            accepted: AtomicU64::new(0),
-            ended_below: AtomicU64::new(0),
+    pub fn start(server: &RedisServer) -> Result<Self> {
+        let state = watch::Sender::new(RelayState {
+            mode: RelayMode::Passes,
+            accepted: 0,
+            silent_below: 0,
+            ended_below: 0,
         });
-        let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                // SeqCst throughout: the counters are compared with each other, and speed is of no
-                // matter here.
-                let number = shared.accepted.fetch_add(1, Ordering::SeqCst);
-                let state = Arc::clone(&shared);
-                thread::spawn(move || serve(stream, number, &state));
+        let (shared, server) = (state.clone(), address(server));
+        let address = loopback::start(move |stream, number| {
+            shared.send_modify(|state| state.accepted = number + 1);
+            let (mut ended, state) = (shared.subscribe(), shared.subscribe());
+            async move {
+                tokio::select! {
+                    _ = ended.wait_for(|state| number < state.ended_below) => {}
+                    // The end of a connection is no concern of the others.
+                    _ = relay(stream, server, number, state) => {}
+                }
             }
-        });
+        })?;
         Ok(Self { address, state })
     }
 
@@ -132,148 +120,92 @@ impl RedisRelay {
 
     /// How many connections it has accepted.
     pub fn accepted(&self) -> u64 {
-        self.state.accepted.load(Ordering::SeqCst)
+        self.state.borrow().accepted
     }
 
     /// Changes what it does. `ends_connections` closes those that are open.
     pub fn set_mode(&self, mode: RelayMode, ends_connections: bool) {
-        let accepted = self.accepted();
-        if matches!(mode, RelayMode::HalfOpen) {
-            self.state.silent_below.store(accepted, Ordering::SeqCst);
-        }
-        *self.state.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
-        if ends_connections {
-            self.state.ended_below.store(accepted, Ordering::SeqCst);
-        }
-    }
-
-    /// Relays new connections to another server from now on.
-    pub fn move_to(&self, server: &RedisServer) {
-        *self.state.server.lock().unwrap_or_else(PoisonError::into_inner) = server.socket();
-    }
-}
-
-impl RelayState {
-    fn mode(&self) -> RelayMode {
-        self.mode.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn is_ended(&self, number: u64) -> bool {
-        number < self.ended_below.load(Ordering::SeqCst)
-    }
-
-    /// Waits while connection `number` is to pass nothing on. False when it is to be closed.
-    fn may_go_on(&self, number: u64) -> bool {
-        loop {
-            if self.is_ended(number) {
-                return false;
+        self.state.send_modify(|state| {
+            if matches!(mode, RelayMode::HalfOpen) {
+                state.silent_below = state.accepted;
             }
-            let is_silent =
-                number < self.silent_below.load(Ordering::SeqCst) || matches!(self.mode(), RelayMode::Frozen);
-            if !is_silent {
-                return true;
+            if ends_connections {
+                state.ended_below = state.accepted;
             }
-            thread::sleep(LOOK);
-        }
+            state.mode = mode;
+        });
     }
 }
 
 /// Serves one connection of the daemon to its end.
-fn serve(client: TcpStream, number: u64, state: &Arc<RelayState>) {
-    let _ = client.set_nodelay(true);
-    // A short time-out, so that a connection without traffic sees that it is to be closed.
-    let _ = client.set_read_timeout(Some(LOOK));
-    if !state.may_go_on(number) {
-        return;
-    }
-    match state.mode() {
-        RelayMode::Speaks(bytes) => return speak(client, number, &bytes, state),
-        RelayMode::Rejects(error) => {
-            let _ = (&client).write_all(format!("-{error}\r\n").as_bytes());
-            return;
-        }
-        RelayMode::Floods => return flood(client),
+async fn relay(
+    mut client: TcpStream,
+    server: SocketAddr,
+    number: u64,
+    state: watch::Receiver<RelayState>,
+) -> Result<()> {
+    let mut passing = state.clone();
+    let mut passes = async || passing.wait_for(|state| state.passes(number)).await.is_ok();
+    passes().await;
+    let mode = state.borrow().mode.clone();
+    match mode {
+        RelayMode::Speaks(bytes) => return speak(client, bytes).await,
+        RelayMode::Rejects(error) => return client.write_all(format!("-{error}\r\n").as_bytes()).await,
+        RelayMode::Floods => return flood(client).await,
         _ => {}
     }
-    let path = state.server.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let Ok(server) = UnixStream::connect(path) else { return };
-    let _ = server.set_read_timeout(Some(LOOK));
-    let (Ok(from_server), Ok(to_client)) = (server.try_clone(), client.try_clone()) else { return };
-    let is_closed = Arc::new(AtomicBool::new(false));
-    let (shared, closed) = (Arc::clone(state), Arc::clone(&is_closed));
-    thread::spawn(move || {
-        copy(from_server, to_client, number, &shared, &closed, |_, _| false);
-    });
-    copy(client, server, number, state, &is_closed, |bytes, client| match state.mode() {
-        RelayMode::Fails(error) => {
-            // The client library sends whole commands, so a chunk holds as many as lines that begin
-            // with `*`.
-            let commands =
-                bytes.windows(2).filter(|pair| pair[0] == b'*' && pair[1].is_ascii_digit()).count();
-            let _ = client.write_all(format!("-{error}\r\n").repeat(commands.max(1)).as_bytes());
-            true
-        }
-        _ => false,
-    });
-}
-
-/// Copies until either end closes. `instead` may answer a chunk to the side it came from.
-fn copy<From: Read, To: Write>(
-    mut from: From,
-    mut to: To,
-    number: u64,
-    state: &RelayState,
-    is_closed: &AtomicBool,
-    instead: impl Fn(&[u8], &mut From) -> bool,
-) {
-    let mut buffer = vec![0; 65_536];
-    while !is_closed.load(Ordering::SeqCst) && !state.is_ended(number) {
-        match from.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => {
-                if !state.may_go_on(number) {
-                    break;
+    let mut server = TcpStream::connect(server).await?;
+    let (mut sent, mut replied) = (vec![0; 65_536], vec![0; 65_536]);
+    loop {
+        tokio::select! {
+            count = client.read(&mut sent) => {
+                let bytes = &sent[..count?];
+                if bytes.is_empty() || !passes().await {
+                    return Ok(());
                 }
-                if !instead(&buffer[..count], &mut from) && to.write_all(&buffer[..count]).is_err() {
-                    break;
+                let mode = state.borrow().mode.clone();
+                match mode {
+                    RelayMode::Fails(error) => client.write_all(&errors(bytes, error)).await?,
+                    _ => server.write_all(bytes).await?,
                 }
             }
-            Err(error)
-                if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
-            Err(_) => break,
+            count = server.read(&mut replied) => {
+                let bytes = &replied[..count?];
+                if bytes.is_empty() || !passes().await {
+                    return Ok(());
+                }
+                client.write_all(bytes).await?;
+            }
         }
     }
-    is_closed.store(true, Ordering::SeqCst);
 }
 
-fn speak(mut client: TcpStream, number: u64, bytes: &[u8], state: &RelayState) {
+/// An error for each command in these bytes. The client library sends whole commands, so there are
+/// as many as lines that begin with `*`.
+fn errors(commands: &[u8], error: &str) -> Vec<u8> {
+    let count = commands.windows(2).filter(|pair| pair[0] == b'*' && pair[1].is_ascii_digit()).count();
+    format!("-{error}\r\n").repeat(count.max(1)).into_bytes()
+}
+
+async fn speak(mut client: TcpStream, bytes: &[u8]) -> Result<()> {
     let mut buffer = [0; 4096];
-    if client.write_all(bytes).is_err() {
-        return;
-    }
-    while !state.is_ended(number) {
-        match client.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(_) if client.write_all(bytes).is_err() => return,
-            _ => {}
+    loop {
+        client.write_all(bytes).await?;
+        if client.read(&mut buffer).await? == 0 {
+            return Ok(());
         }
     }
 }
 
-fn flood(mut client: TcpStream) {
-    let _ = client.set_read_timeout(Some(Duration::from_secs(5)));
-    let _ = client.set_write_timeout(Some(Duration::from_secs(2)));
-    let mut buffer = vec![b'a'; 65_536];
-    if client.read(&mut buffer).is_err() {
-        return;
+async fn flood(mut client: TcpStream) -> Result<()> {
+    let mut buffer = vec![0; 65_536];
+    if client.read(&mut buffer).await? == 0 {
+        return Ok(());
     }
-    if client.write_all(format!("${FLOOD_BYTES_MAX}\r\n").as_bytes()).is_err() {
-        return;
-    }
+    client.write_all(format!("${FLOOD_BYTES_MAX}\r\n").as_bytes()).await?;
     buffer.fill(b'a');
     for _ in 0..FLOOD_BYTES_MAX / buffer.len() {
-        if client.write_all(&buffer).is_err() {
-            return;
-        }
+        timeout(FLOOD_WAIT_MAX, client.write_all(&buffer)).await??;
     }
+    Ok(())
 }

@@ -1,172 +1,91 @@
-//! A client for RESP, and a reader of its values.
+//! A client for RESP.
 
-use std::io::{BufRead, BufReader, Error, ErrorKind, Result, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::thread;
+use std::io::{Error, Result};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+pub(crate) use redis::Value;
+use redis::{Client, Connection};
 
 use crate::http1::READ_TIMEOUT;
-
-/// The largest text or array that is read.
-const LENGTH_MAX: usize = 16 << 20;
-
-/// A value of RESP version 2.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// A simple or a bulk string.
-    Text(Vec<u8>),
-    /// An error.
-    Error(String),
-    /// A whole number.
-    Number(i64),
-    /// Nothing.
-    Null,
-    /// An array.
-    Array(Vec<Self>),
-}
+use crate::raw;
 
 /// A connection.
-#[derive(Debug)]
-pub struct RespConnection {
-    stream: BufReader<TcpStream>,
-}
+pub(crate) struct RespConnection(Connection);
 
 impl RespConnection {
     /// Connects to `address`.
-    pub fn open(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, READ_TIMEOUT)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(READ_TIMEOUT))?;
-        stream.set_write_timeout(Some(READ_TIMEOUT))?;
-        Ok(Self { stream: BufReader::new(stream) })
+    pub(crate) fn open(address: SocketAddr) -> Result<Self> {
+        let client = Client::open(format!("redis://{address}")).map_err(Error::other)?;
+        let connection = client.get_connection_with_timeout(READ_TIMEOUT).map_err(Error::other)?;
+        connection.set_write_timeout(Some(READ_TIMEOUT)).map_err(Error::other)?;
+        let connection = Self(connection);
+        connection.set_read_timeout(READ_TIMEOUT)?;
+        Ok(connection)
     }
 
-    /// The stream itself.
-    pub fn stream(&mut self) -> &mut TcpStream {
-        self.stream.get_mut()
+    /// Waits for a reply for at most `timeout` from now on.
+    pub(crate) fn set_read_timeout(&self, timeout: Duration) -> Result<()> {
+        self.0.set_read_timeout(Some(timeout)).map_err(Error::other)
     }
 
-    /// Sends `bytes`.
-    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream.get_mut().write_all(bytes)
+    /// Sends commands.
+    pub(crate) fn send(&mut self, commands: &[u8]) -> Result<()> {
+        self.0.send_packed_command(commands).map_err(Error::other)
     }
 
-    /// Reads a value.
-    pub fn value(&mut self) -> Result<Value> {
-        read_value(&mut self.stream)
+    /// Reads a reply, which may be an error of the server.
+    pub(crate) fn value(&mut self) -> Result<Value> {
+        self.0.recv_response().map_err(Error::other)
     }
 
     /// Sends a command and reads its reply.
-    pub fn ask(&mut self, words: &[&str]) -> Result<Value> {
+    pub(crate) fn ask(&mut self, words: &[&str]) -> Result<Value> {
         self.send(&command(words))?;
         self.value()
     }
 }
 
 /// The bytes of a command.
-pub fn command(words: &[&str]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
-    }
-    bytes
+pub(crate) fn command(words: &[&str]) -> Vec<u8> {
+    let mut command = redis::Cmd::new();
+    command.arg(words);
+    command.get_packed_command()
 }
 
-/// Reads a value.
-pub fn read_value(from: &mut impl BufRead) -> Result<Value> {
-    let mut line = String::new();
-    if from.read_line(&mut line)? == 0 {
-        return Err(Error::new(ErrorKind::UnexpectedEof, "the connection ended before the reply did"));
-    }
-    let invalid = || Error::new(ErrorKind::InvalidData, format!("no RESP value: {line:?}"));
-    let rest = line.get(1..).map(str::trim_end).ok_or_else(invalid)?;
-    let number = || rest.parse::<i64>().map_err(|_| invalid());
-    // Negative is null.
-    let length = || match usize::try_from(number()?) {
-        Ok(length) if length > LENGTH_MAX => Err(invalid()),
-        Ok(length) => Ok(Some(length)),
-        Err(_) => Ok(None),
-    };
-    match line.as_bytes()[0] {
-        b'+' => Ok(Value::Text(rest.as_bytes().to_vec())),
-        b'-' => Ok(Value::Error(rest.to_owned())),
-        b':' => Ok(Value::Number(number()?)),
-        b'$' => match length()? {
-            None => Ok(Value::Null),
-            Some(length) => {
-                let mut text = vec![0; length + 2];
-                from.read_exact(&mut text)?;
-                text.truncate(length);
-                Ok(Value::Text(text))
-            }
-        },
-        b'*' => match length()? {
-            None => Ok(Value::Null),
-            Some(length) => (0..length).map(|_| read_value(from)).collect::<Result<_>>().map(Value::Array),
-        },
-        _ => Err(invalid()),
+/// The text of a reply, if it is one.
+pub(crate) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        Value::Okay => Some("OK"),
+        _ => None,
     }
 }
 
-/// How many commands [`flood`] sends before it reads their replies.
-const PIPELINE: u64 = 128;
+/// Whether a reply is an error.
+pub(crate) fn is_error(value: &Value) -> bool {
+    matches!(value, Value::ServerError(_))
+}
 
 /// Sends `count` commands, which `command` makes of their number, over `connections` pipelined
-/// connections. Returns how many replies were errors. `replied` sees every reply.
-pub fn flood(
+/// connections. Returns the replies.
+pub(crate) fn flood(
     address: SocketAddr,
     count: u64,
     connections: u64,
     command: impl Fn(u64) -> Vec<u8> + Sync,
-    replied: impl Fn(&Value) + Sync,
-) -> Result<u64> {
-    let (command, replied) = (&command, &replied);
-    let errors: Vec<Result<u64>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..connections)
-            .map(|number| {
-                let (from, to) = (count * number / connections, count * (number + 1) / connections);
-                scope.spawn(move || {
-                    let mut connection = RespConnection::open(address)?;
-                    let (mut next, mut errors) = (from, 0);
-                    while next < to {
-                        let until = to.min(next + PIPELINE);
-                        let batch: Vec<u8> = (next..until).flat_map(command).collect();
-                        connection.send(&batch)?;
-                        for _ in next..until {
-                            let value = connection.value()?;
-                            errors += u64::from(matches!(value, Value::Error(_)));
-                            replied(&value);
-                        }
-                        next = until;
-                    }
-                    Ok(errors)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("a flood does not panic")).collect()
-    });
-    errors.into_iter().sum()
+) -> Result<Vec<Value>> {
+    let exchange = |connection: &mut RespConnection, numbers: Range<u64>| {
+        let batch: Vec<u8> = numbers.clone().flat_map(&command).collect();
+        connection.send(&batch)?;
+        numbers.map(|_| connection.value()).collect()
+    };
+    raw::pipelined(count, connections, || RespConnection::open(address), exchange)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_of_value_is_read() {
-        let mut bytes: &[u8] = b"*5\r\n+OK\r\n-ERR no\r\n:-7\r\n$2\r\nab\r\n$-1\r\n";
-        let expected = Value::Array(vec![
-            Value::Text(b"OK".to_vec()),
-            Value::Error("ERR no".to_owned()),
-            Value::Number(-7),
-            Value::Text(b"ab".to_vec()),
-            Value::Null,
-        ]);
-        assert_eq!(read_value(&mut bytes).unwrap(), expected);
-    }
-
-    #[test]
-    fn a_length_beyond_the_bound_is_no_value() {
-        assert!(read_value(&mut &b"$99999999\r\n"[..]).is_err());
-        assert!(read_value(&mut &b"\r\n"[..]).is_err());
-    }
+/// How many replies are errors.
+pub(crate) fn errors(replies: &[Value]) -> usize {
+    replies.iter().filter(|reply| is_error(reply)).count()
 }

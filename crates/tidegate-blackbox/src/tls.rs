@@ -1,7 +1,7 @@
 //! TLS from the client's side: an authority, certificates that expire, and clients that resume
 //! sessions.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,14 +9,12 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
 };
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{
-    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned, SupportedProtocolVersion,
-};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tidegate_test_support::TemporaryFolder;
 
 use crate::attack::Failure;
-use crate::http1::{self, Http1Connection, READ_TIMEOUT};
+use crate::http1::{Http1Client, get};
 
 /// A certificate authority.
 #[derive(Debug)]
@@ -77,57 +75,30 @@ impl Authority {
         Ok(format!("{{ cert: {cert}, key: {key}{clients} }}"))
     }
 
-    /// A client's settings. Sessions are kept in them, so that a second connection with the same
-    /// settings resumes the first.
+    /// A client's settings, with its certificate if it has one. Sessions are kept in them, so that a
+    /// second connection with the same settings resumes the first.
     pub fn client(
         &self,
-        issued: &IssuedCertificate,
-        version: &'static SupportedProtocolVersion,
+        issued: Option<&IssuedCertificate>,
+        versions: &[&'static SupportedProtocolVersion],
     ) -> Result<Arc<ClientConfig>, Failure> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).map_err(unfinished)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_protocol_versions(&[version]).map_err(unfinished)?;
+        let builder = builder.with_protocol_versions(versions).map_err(unfinished)?;
+        let builder = builder.with_root_certificates(roots);
+        let Some(issued) = issued else { return Ok(Arc::new(builder.with_no_client_auth())) };
         let chain = vec![CertificateDer::from_pem_slice(issued.cert.as_bytes()).map_err(unfinished)?];
         let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).map_err(unfinished)?;
-        let builder = builder.with_root_certificates(roots);
         builder.with_client_auth_cert(chain, key).map(Arc::new).map_err(unfinished)
     }
 }
 
-impl Authority {
-    /// A client's settings without a certificate.
-    pub fn any_client(&self) -> Result<Arc<ClientConfig>, Failure> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.0.der().clone()).map_err(unfinished)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_safe_default_protocol_versions().map_err(unfinished)?;
-        Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
-    }
-}
-
-/// A request over TLS: the answer's status or the reason for its absence, and whether the session
-/// was a resumed one.
-#[derive(Debug)]
-pub struct TlsExchange {
-    /// The status, or the reason for its absence.
-    pub status: Result<u16, String>,
-    /// Whether the handshake resumed an earlier session.
-    pub is_resumed: bool,
-}
-
-/// Asks for `/healthz` over TLS.
-pub fn ask(address: SocketAddr, config: &Arc<ClientConfig>) -> Result<TlsExchange, Failure> {
-    let name = ServerName::try_from("localhost").map_err(unfinished)?;
-    let client = ClientConnection::new(Arc::clone(config), name).map_err(unfinished)?;
-    let stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(READ_TIMEOUT))?;
-    let mut stream = StreamOwned::new(client, stream);
-    let status = Http1Connection::over(&mut stream).ask(&http1::get("/healthz")).map(|answer| answer.status);
-    let is_resumed = stream.conn.handshake_kind() == Some(HandshakeKind::Resumed);
-    Ok(TlsExchange { status: status.map_err(|error| error.to_string()), is_resumed })
+/// Asks for `/healthz` over TLS: the status, or the reason for its absence.
+pub fn ask(address: SocketAddr, config: &Arc<ClientConfig>) -> Result<u16, String> {
+    let answer = Http1Client::open_tls(address, config).and_then(|mut client| client.ask(get("/healthz")));
+    answer.map(|answer| answer.status).map_err(|error| error.to_string())
 }
 
 fn unfinished(error: impl core::fmt::Display) -> Failure {

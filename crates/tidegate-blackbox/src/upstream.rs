@@ -1,27 +1,29 @@
 //! The service behind the reverse proxy: it records what reaches it, and may misbehave.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Result;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::http1::{Http1Connection, header_in};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::loopback::{ok, serve_http, start};
 
 /// The most requests that are recorded. Later ones are only answered.
 const RECORDED_MAX: usize = 1024;
 
 /// How long a service that is [`Manner::Slow`] takes for an answer.
 pub const SLOW_ANSWER: Duration = Duration::from_secs(5);
-
-/// A request that reached the service.
-#[derive(Clone, Debug)]
-pub struct Received {
-    /// Its request line and header lines.
-    pub head: String,
-    /// Its body.
-    pub body: Vec<u8>,
-}
 
 /// How the service behaves.
 #[derive(Clone, Debug)]
@@ -63,28 +65,33 @@ impl Service {
     }
 }
 
-/// A service. Its threads end with the process.
+/// The head and the body of each request that has reached a service.
+type Received = Vec<(Parts, Bytes)>;
+
+/// A service. Its thread ends with the process.
 #[derive(Debug)]
 pub struct Upstream {
     address: SocketAddr,
-    received: Arc<Mutex<Vec<Received>>>,
+    received: Arc<Mutex<Received>>,
 }
 
 impl Upstream {
     /// Starts a service on a free port of loopback.
-    pub fn start(manner: Manner) -> std::io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?;
+    pub fn start(manner: Manner) -> Result<Self> {
         let received = Arc::new(Mutex::new(Vec::new()));
         let recorded = Arc::clone(&received);
         let answered = Arc::new(AtomicU64::new(0));
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let (recorded, answered) = (Arc::clone(&recorded), Arc::clone(&answered));
-                let manner = manner.clone();
-                thread::spawn(move || serve(stream, &manner, &recorded, &answered));
+        let address = start(move |stream, _| {
+            let (manner, recorded, answered) = (manner.clone(), Arc::clone(&recorded), Arc::clone(&answered));
+            async move {
+                if matches!(manner, Manner::ClosesAtTimes) {
+                    // The end of a connection is no concern of the others.
+                    let _ = close_at_times(stream, &answered).await;
+                    return;
+                }
+                serve_http(stream, |request| respond(request, &manner, &recorded)).await;
             }
-        });
+        })?;
         Ok(Self { address, received })
     }
 
@@ -94,44 +101,59 @@ impl Upstream {
     }
 
     /// Forgets what has reached it, and returns that.
-    pub fn take_received(&self) -> Vec<Received> {
+    pub fn take_received(&self) -> Received {
         core::mem::take(&mut self.received.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Serves one connection to its end, which may come at any time.
-fn serve(stream: TcpStream, manner: &Manner, received: &Mutex<Vec<Received>>, answered: &AtomicU64) {
-    let _ = stream.set_nodelay(true);
-    let mut connection = Http1Connection::over(stream);
+async fn respond(
+    request: Request<Incoming>,
+    manner: &Manner,
+    received: &Mutex<Received>,
+) -> Response<Full<Bytes>> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let upgrade = parts.headers.get("upgrade").cloned();
+    {
+        let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
+        if received.len() < RECORDED_MAX {
+            received.push((parts, body));
+        }
+    }
+    match (manner, upgrade) {
+        (Manner::Upgrades, Some(protocol)) => {
+            let mut agreed = Response::default();
+            *agreed.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            agreed.headers_mut().insert("connection", http::HeaderValue::from_static("upgrade"));
+            agreed.headers_mut().insert("upgrade", protocol);
+            return agreed;
+        }
+        (Manner::Slow, _) => sleep(SLOW_ANSWER).await,
+        (Manner::Works(service), _) => {
+            let service = Arc::clone(service);
+            // Work without an answer is of no use to anybody.
+            let _ = spawn_blocking(move || service.work()).await;
+        }
+        _ => {}
+    }
+    ok("ok\n")
+}
+
+/// Answers requests without bodies, and closes the connection after about one answer in eight.
+async fn close_at_times(stream: TcpStream, answered: &AtomicU64) -> Result<()> {
+    let (mut stream, mut line) = (BufReader::new(stream), String::new());
     loop {
-        let Ok(head) = connection.head() else { return };
-        let Ok(body) = connection.body(&head) else { return };
-        let upgrade = header_in(&head, "upgrade").map(str::to_owned);
-        {
-            let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
-            if received.len() < RECORDED_MAX {
-                received.push(Received { head, body });
-            }
+        line.clear();
+        if stream.read_line(&mut line).await? == 0 {
+            return Ok(());
         }
-        if let (Manner::Upgrades, Some(protocol)) = (manner, upgrade) {
-            let agreed = format!(
-                "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: {protocol}\r\n\r\n"
-            );
-            let _ = connection.send(agreed.as_bytes());
-            return;
+        if line != "\r\n" {
+            continue;
         }
-        match manner {
-            Manner::Slow => thread::sleep(SLOW_ANSWER),
-            Manner::Works(service) => service.work(),
-            Manner::Plain | Manner::Upgrades | Manner::ClosesAtTimes => {}
-        }
-        if connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n").is_err() {
-            return;
-        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n").await?;
         // A counter that chooses connections; nothing is ordered by it.
-        let closes = matches!(manner, Manner::ClosesAtTimes);
-        if closes && answered.fetch_add(1, Ordering::Relaxed) % 8 == 7 {
-            return;
+        if answered.fetch_add(1, Ordering::Relaxed) % 8 == 7 {
+            return Ok(());
         }
     }
 }

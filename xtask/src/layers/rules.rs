@@ -127,7 +127,7 @@ pub(crate) const CRATES: &[Rule] = &[
     },
     Rule { name: "tidegate-test-support", kind: Apart, may_use: &[] },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
-    Rule { name: "tidegate-blackbox", kind: Apart, may_use: &["tidegate-test-support"] },
+    Rule { name: "tidegate-blackbox", kind: Apart, may_use: &["tidegate-wire", "tidegate-test-support"] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
     Rule {
         name: "tidegate-lab",

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use tidegate_test_support::{TemporaryFolder, holds_within};
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::daemon::Daemon;
-use crate::resp::{self, Value};
+use crate::grpc::GrpcClient;
+use crate::resp::{self, is_error};
 use crate::tls::Authority;
-use crate::{grpc, http1, http2};
+use crate::{grpc, http1};
 
 const TOKEN: &str = "a-token-of-the-suite-with-room";
 /// The SHA-256 of nothing.
@@ -38,7 +39,7 @@ fn grants(folder: &TemporaryFolder) -> String {
 }
 
 /// No reload opens a listener that asks for tokens, unless its new policy says `insecure: true`.
-pub(crate) fn reloads_without_authorization(context: &AttackContext) -> AttackResult {
+pub(crate) fn reloads_without_authorization(context: &RunContext) -> AttackResult {
     let authority = Authority::new()?;
     let mut opened = Vec::new();
     let mut tried = Vec::new();
@@ -70,28 +71,25 @@ pub(crate) fn reloads_without_authorization(context: &AttackContext) -> AttackRe
         }
         tried.push(change);
     }
-    require(opened.is_empty(), || opened.join("; "))?;
+    require!(opened.is_empty(), "{}", opened.join("; "))?;
     Ok(format!("every listener asks for a token after each of: {}", tried.join(", ")))
 }
 
 /// Fails when a listener serves without a token.
 fn require_closed(daemon: &Daemon<'_>) -> Result<(), Failure> {
     let reset = http1::post("/v1/reset", r#"{"namespace":"honest","attributes":{"user":"ada"}}"#);
-    let status = http1::ask(daemon.http()?, &reset)?.status;
-    require(status != 200, || format!("HTTP (a reset gets {status})"))?;
+    let status = http1::ask(daemon.http()?, reset)?.status;
+    require!(status != 200, "HTTP (a reset gets {status})")?;
     let reply = resp::RespConnection::open(daemon.resp()?)?.ask(&["TG.CHECK", "honest", "user", "ada"])?;
-    require(matches!(reply, Value::Error(_)), || format!("RESP ({reply:?})"))?;
-    let body = grpc::request("honest", grpc::Descriptor { key: "user", value: "ada", limit: None });
-    let headers = [("content-type", "application/grpc"), ("te", "trailers")];
-    let answer = http2::ask(daemon.grpc()?, "POST", grpc::PATH, "localhost", &headers, Some(&body));
-    let code = answer.ok().and_then(|answer| grpc::overall_code(&answer.body));
-    require(code.is_none(), || format!("gRPC (code {code:?})"))?;
-    let status = http1::ask(daemon.admin()?, &http1::get("/metrics"))?.status;
-    require(status != 200, || format!("the admin listener (metrics get {status})"))
+    require!(is_error(&reply), "RESP ({reply:?})")?;
+    let answer = GrpcClient::open(daemon.grpc()?)?.ask(grpc::request("honest", "user", "ada"), &[])?;
+    require!(answer.is_err(), "gRPC ({answer:?})")?;
+    let status = http1::ask(daemon.admin()?, http1::get("/metrics"))?.status;
+    require!(status != 200, "the admin listener (metrics get {status})")
 }
 
 /// Nothing is no token.
-pub(crate) fn empty_tokens(context: &AttackContext) -> AttackResult {
+pub(crate) fn empty_tokens(context: &RunContext) -> AttackResult {
     let mut seen = Vec::new();
     for (name, secret) in
         [("the hash in the policy", None), ("the hash in a file", Some(format!("{EMPTY_HASH}\n")))]
@@ -110,27 +108,25 @@ pub(crate) fn empty_tokens(context: &AttackContext) -> AttackResult {
             continue;
         };
         let body = r#"{"namespace":"honest","attributes":{"user":"ada"}}"#;
-        for header in ["Authorization: Bearer \r\n", "Authorization: Bearer\r\n", "Tidegate-Token: \r\n"] {
-            let answer = http1::ask(daemon.http()?, &http1::with_body("POST", "/v1/check", header, body))?;
-            require(answer.status == 401, || format!("{name}: {header:?} is answered {}", answer.status))?;
+        for header in [("authorization", "Bearer "), ("authorization", "Bearer"), ("tidegate-token", "")] {
+            let answer = http1::ask(daemon.http()?, http1::with_body("POST", "/v1/check", &[header], body))?;
+            require!(answer.status == 401, "{name}: {header:?} is answered {}", answer.status)?;
         }
         let reply = resp::RespConnection::open(daemon.resp()?)?.ask(&["AUTH", ""])?;
-        require(matches!(reply, Value::Error(_)), || {
-            format!("{name}: AUTH with nothing is answered {reply:?}")
-        })?;
+        require!(is_error(&reply), "{name}: AUTH with nothing is answered {reply:?}")?;
         seen.push(format!("{name} admits nobody"));
     }
     Ok(seen.join(", "))
 }
 
 /// A connection that guesses tokens is closed.
-pub(crate) fn guessed_tokens(context: &AttackContext) -> AttackResult {
+pub(crate) fn guessed_tokens(context: &RunContext) -> AttackResult {
     let folder = TemporaryFolder::new();
     let policy =
         format!("listen: {{ http: '127.0.0.1:0', resp: '127.0.0.1:0' }}\n{}{NAMESPACES}", grants(&folder));
     let daemon = Daemon::start_in(context, folder, &policy)?;
     let mut connection = resp::RespConnection::open(daemon.resp()?)?;
-    connection.stream().set_read_timeout(Some(GUESS_TIME))?;
+    connection.set_read_timeout(GUESS_TIME)?;
     let began = Instant::now();
     let mut answered = 0;
     'guesses: while answered < GUESSES && began.elapsed() < GUESS_TIME {
@@ -153,31 +149,32 @@ pub(crate) fn guessed_tokens(context: &AttackContext) -> AttackResult {
     }
     let took = began.elapsed().as_secs_f64();
     let seen = format!("{answered} guesses on one connection were answered in {took:.1} s");
-    require(answered <= GUESSES_ANSWERED_MAX, || seen.clone())?;
+    require!(answered <= GUESSES_ANSWERED_MAX, "{seen}")?;
     // A peer that knows its token is served from the same address.
     let mut connection = resp::RespConnection::open(daemon.resp()?)?;
     let reply = connection.ask(&["AUTH", TOKEN])?;
-    require(reply == Value::Text(b"OK".to_vec()), || format!("{seen}; a good token is answered {reply:?}"))?;
+    require!(resp::text(&reply) == Some("OK"), "{seen}; a good token is answered {reply:?}")?;
     Ok(seen)
 }
 
 /// The log names the grant of each change and reports failed logins.
-pub(crate) fn unlogged_changes(context: &AttackContext) -> AttackResult {
+pub(crate) fn unlogged_changes(context: &RunContext) -> AttackResult {
     let folder = TemporaryFolder::new();
     let policy =
         format!("listen: {{ http: '127.0.0.1:0', resp: '127.0.0.1:0' }}\n{}{NAMESPACES}", grants(&folder));
     let daemon = Daemon::start_in(context, folder, &policy)?;
-    let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+    let bearer = format!("Bearer {TOKEN}");
+    let bearer = [("authorization", &*bearer)];
     let key = r#""namespace":"honest","attributes":{"user":"ada"}"#;
     let changes = [
-        ("a reset", http1::with_body("POST", "/v1/reset", &bearer, &format!("{{{key}}}"))),
+        ("a reset", http1::with_body("POST", "/v1/reset", &bearer, format!("{{{key}}}"))),
         (
             "a block",
             http1::with_body(
                 "POST",
                 "/v1/block",
                 &bearer,
-                &format!(r#"{{{key},"limit":"rate","for_ms":1000}}"#),
+                format!(r#"{{{key},"limit":"rate","for_ms":1000}}"#),
             ),
         ),
         (
@@ -193,18 +190,18 @@ pub(crate) fn unlogged_changes(context: &AttackContext) -> AttackResult {
     let mut unnamed = Vec::new();
     for (name, request) in changes {
         let before = daemon.log().len();
-        let answer = http1::ask(daemon.http()?, &request)?;
-        require(answer.status == 200, || format!("{name} is answered {}", answer.status))?;
+        let answer = http1::ask(daemon.http()?, request)?;
+        require!(answer.status == 200, "{name} is answered {}", answer.status)?;
         if !holds_within(LOGGED_WITHIN, || daemon.log()[before..].contains("suite-grant")) {
             unnamed.push(format!("{name} without its grant"));
         }
     }
     let before = daemon.log_lines();
-    let guess = "Authorization: Bearer a-guess-of-some-length\r\n";
-    http1::ask(daemon.http()?, &http1::with_body("POST", "/v1/reset", guess, &format!("{{{key}}}")))?;
+    let guess = [("authorization", "Bearer a-guess-of-some-length")];
+    http1::ask(daemon.http()?, http1::with_body("POST", "/v1/reset", &guess, format!("{{{key}}}")))?;
     if !holds_within(LOGGED_WITHIN, || daemon.log_lines() > before) {
         unnamed.push("a failed login without a line".to_owned());
     }
-    require(unnamed.is_empty(), || format!("in the log: {}", unnamed.join(", ")))?;
+    require!(unnamed.is_empty(), "in the log: {}", unnamed.join(", "))?;
     Ok("the log names the grant of a reset, a block and an override, and reports a failed login".to_owned())
 }

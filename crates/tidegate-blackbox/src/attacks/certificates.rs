@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_test_support::TemporaryFolder;
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::daemon::Daemon;
 use crate::tls::{self, Authority};
 use crate::upstream::{Manner, Upstream};
@@ -27,7 +27,7 @@ fn policy(tls: &str, upstream: &Upstream) -> String {
 }
 
 /// An expired client certificate does not come back by resuming a session.
-pub(crate) fn resumed_sessions(context: &AttackContext) -> AttackResult {
+pub(crate) fn resumed_sessions(context: &RunContext) -> AttackResult {
     let (upstream, authority, folder) =
         (Upstream::start(Manner::Plain)?, Authority::new()?, TemporaryFolder::new());
     let tls = authority.listener_setting(&folder, true)?;
@@ -38,36 +38,32 @@ pub(crate) fn resumed_sessions(context: &AttackContext) -> AttackResult {
     let mut sessions = Vec::new();
     for (listener, address) in listeners {
         for (version, protocol) in versions {
-            let config = authority.client(&issued, protocol)?;
-            let exchange = tls::ask(address, &config)?;
-            if exchange.status != Ok(200) {
-                return Err(Failure::Unfinished(format!(
-                    "{listener}, {version}: {:?} before it expires",
-                    exchange.status
-                )));
+            let config = authority.client(Some(&issued), &[protocol])?;
+            let status = tls::ask(address, &config);
+            if status != Ok(200) {
+                let text = format!("{listener}, {version}: {status:?} before it expires");
+                return Err(Failure::Unfinished(text));
             }
             sessions.push((listener, address, version, config));
         }
     }
     thread::sleep(EXPIRED_AFTER);
-    let fresh = authority.client(&issued, &rustls::version::TLS13)?;
-    let control = tls::ask(daemon.http()?, &fresh)?;
-    require(control.status.is_err(), || "an expired certificate is taken without any resumption".to_owned())?;
+    let fresh = authority.client(Some(&issued), &[&rustls::version::TLS13])?;
+    let control = tls::ask(daemon.http()?, &fresh);
+    require!(control.is_err(), "an expired certificate is taken without any resumption")?;
     let mut resumed = Vec::new();
     for (listener, address, version, config) in sessions {
-        let exchange = tls::ask(address, &config)?;
-        if exchange.status.is_ok() {
-            let how = if exchange.is_resumed { "resumed" } else { "not resumed" };
-            resumed.push(format!("{listener} with {version} ({how})"));
+        if tls::ask(address, &config).is_ok() {
+            resumed.push(format!("{listener} with {version}"));
         }
     }
-    require(resumed.is_empty(), || format!("an expired certificate is served by {}", resumed.join(", ")))?;
+    require!(resumed.is_empty(), "an expired certificate is served by {}", resumed.join(", "))?;
     Ok("an expired certificate is refused by both versions of TLS, with a session to resume and without"
         .to_owned())
 }
 
 /// TLS 1.2 is not renegotiated.
-pub(crate) fn renegotiation(context: &AttackContext) -> AttackResult {
+pub(crate) fn renegotiation(context: &RunContext) -> AttackResult {
     let (upstream, authority, folder) =
         (Upstream::start(Manner::Plain)?, Authority::new()?, TemporaryFolder::new());
     let tls = authority.listener_setting(&folder, false)?;
@@ -99,12 +95,10 @@ pub(crate) fn renegotiation(context: &AttackContext) -> AttackResult {
     // The client prints `verify return:` in each full handshake, in which it verifies the
     // certificate of the server.
     let after = text.rsplit("RENEGOTIATING").next().unwrap_or_default();
-    require(!after.contains("verify return:"), || format!("the daemon renegotiates: {}", after.trim()))?;
-    let status = tls::ask(
-        daemon.http()?,
-        &authority.client(&authority.issue_to_client(VALID)?, &rustls::version::TLS12)?,
-    )?;
-    require(status.status == Ok(200), || format!("after that the daemon answers {:?}", status.status))?;
+    require!(!after.contains("verify return:"), "the daemon renegotiates: {}", after.trim())?;
+    let config = authority.client(Some(&authority.issue_to_client(VALID)?), &[&rustls::version::TLS12])?;
+    let status = tls::ask(daemon.http()?, &config);
+    require!(status == Ok(200), "after that the daemon answers {status:?}")?;
     Ok("openssl asks for a renegotiation and gets none; a new connection is served".to_owned())
 }
 

@@ -4,8 +4,9 @@ use std::io::ErrorKind;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::daemon::Daemon;
+use crate::raw::{self, RawConnection};
 use crate::upstream::{Manner, Upstream};
 use crate::{http1, resp};
 
@@ -20,7 +21,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(3);
 const HEAD_BYTES: usize = 200 << 10;
 
 /// Silent connections at one listener leave room at the others.
-pub(crate) fn silent_connections(context: &AttackContext) -> AttackResult {
+pub(crate) fn silent_connections(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let policy = format!(
         "listen: {{ http: '127.0.0.1:0', grpc: '127.0.0.1:0', resp: '127.0.0.1:0', proxy: '127.0.0.1:0', admin: '127.0.0.1:0' }}\n\
@@ -30,20 +31,19 @@ pub(crate) fn silent_connections(context: &AttackContext) -> AttackResult {
         upstream.url()
     );
     let daemon = Daemon::start(context, &policy)?;
-    let silent: Vec<_> =
-        (0..SILENT).map_while(|_| http1::Http1Connection::open(daemon.http().ok()?).ok()).collect();
+    let silent: Vec<_> = (0..SILENT).map_while(|_| RawConnection::open(daemon.http().ok()?).ok()).collect();
     thread::sleep(Duration::from_millis(300));
     let mut refused = Vec::new();
     let mut open = Vec::new();
     for (name, address, request) in [
         ("RESP", daemon.resp()?, resp::command(&["PING"])),
-        ("the proxy", daemon.proxy()?, http1::get("/")),
-        ("the admin listener", daemon.admin()?, http1::get("/metrics")),
+        ("the proxy", daemon.proxy()?, raw::encoded(&http1::get("/"))),
+        ("the admin listener", daemon.admin()?, raw::encoded(&http1::get("/metrics"))),
         // Over HTTP/1 it answers 505, which is an answer too.
-        ("gRPC", daemon.grpc()?, http1::get("/")),
+        ("gRPC", daemon.grpc()?, raw::encoded(&http1::get("/"))),
     ] {
         for _ in 0..OTHERS {
-            let mut connection = http1::Http1Connection::open(address)?;
+            let mut connection = RawConnection::open(address)?;
             connection.set_read_timeout(ANSWER_MAX)?;
             let answered = connection.send(&request).and_then(|()| connection.read(&mut [0; 1]));
             // They stay open, so that each needs a place of its own.
@@ -54,13 +54,12 @@ pub(crate) fn silent_connections(context: &AttackContext) -> AttackResult {
             }
         }
     }
-    require(refused.is_empty(), || {
-        format!(
-            "beside {} silent connections at the HTTP listener no answer from: {}",
-            silent.len(),
-            refused.join(", ")
-        )
-    })?;
+    require!(
+        refused.is_empty(),
+        "beside {} silent connections at the HTTP listener no answer from: {}",
+        silent.len(),
+        refused.join(", ")
+    )?;
     Ok(format!(
         "beside {} silent connections at the HTTP listener every other listener answers",
         silent.len()
@@ -69,11 +68,11 @@ pub(crate) fn silent_connections(context: &AttackContext) -> AttackResult {
 
 /// A head that is too large is read to its end, so that its sender reads 431 instead of a broken
 /// connection.
-pub(crate) fn large_heads(context: &AttackContext) -> AttackResult {
+pub(crate) fn large_heads(context: &RunContext) -> AttackResult {
     let policy = "listen: { http: '127.0.0.1:0' }\n\
         namespaces: { honest: { limits: [{ name: rate, rate: 1000/s }] } }\n";
     let daemon = Daemon::start(context, policy)?;
-    let mut connection = http1::Http1Connection::open(daemon.http()?)?;
+    let mut connection = RawConnection::open(daemon.http()?)?;
     connection.send(b"GET /v1/authorize?namespace=honest HTTP/1.1\r\nhost: localhost\r\nx-large: ")?;
     let piece = vec![b'a'; 4 << 10];
     for sent in (0..HEAD_BYTES).step_by(piece.len()) {
@@ -87,20 +86,18 @@ pub(crate) fn large_heads(context: &AttackContext) -> AttackResult {
     }
     let answer = connection.send(b"\r\n\r\n").and_then(|()| connection.answer());
     let status = answer.map(|answer| answer.status);
-    require(matches!(status, Ok(431)), || {
-        format!("a head of {} KiB is answered {status:?}", HEAD_BYTES >> 10)
-    })?;
+    require!(matches!(status, Ok(431)), "a head of {} KiB is answered {status:?}", HEAD_BYTES >> 10)?;
     Ok(format!("a head of {} KiB is read to its end and answered 431", HEAD_BYTES >> 10))
 }
 
 /// A head that begins as HTTP/2's preface and never ends gets no more time than any other.
-pub(crate) fn heads_that_begin_as_the_preface(context: &AttackContext) -> AttackResult {
+pub(crate) fn heads_that_begin_as_the_preface(context: &RunContext) -> AttackResult {
     let policy = "listen: { http: '127.0.0.1:0' }\nhttp: { bounds: { request_timeout: 1s } }\n\
         namespaces: { honest: { limits: [{ name: rate, rate: 1000/s }] } }\n";
     let daemon = Daemon::start(context, policy)?;
     let mut seen = Vec::new();
     for head in ["GET /x HTTP/1.1\r\n", "PRI /x HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n", "P"] {
-        let mut connection = http1::Http1Connection::open(daemon.http()?)?;
+        let mut connection = RawConnection::open(daemon.http()?)?;
         connection.set_read_timeout(Duration::from_secs(5))?;
         let began = Instant::now();
         connection.send(head.as_bytes())?;
@@ -116,9 +113,7 @@ pub(crate) fn heads_that_begin_as_the_preface(context: &AttackContext) -> Attack
             }
         }
         let took = began.elapsed().as_secs_f64();
-        require(took < 4.0, || {
-            format!("{:?} was open for {took:.1} s, with a time of 1 s for a request", head.trim())
-        })?;
+        require!(took < 4.0, "{:?} was open for {took:.1} s, with a time of 1 s for a request", head.trim())?;
         seen.push(format!("{:?} {took:.1} s", head.trim()));
     }
     Ok(format!("closed after {}", seen.join(", ")))

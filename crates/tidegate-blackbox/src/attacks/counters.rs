@@ -5,13 +5,11 @@ use std::time::{Duration, Instant};
 
 use tidegate_test_support::TemporaryFolder;
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::attacks::permits::counts;
 use crate::attacks::require_honest_check;
 use crate::daemon::Daemon;
-use crate::grpc::{self, Descriptor};
-use crate::http2_frames::{self, post_fields};
-use crate::{http1, resp};
+use crate::{grpc, http1, raw, resp};
 
 /// More keys than a table of 1 MiB has places.
 const KEYS: u64 = 80_000;
@@ -37,57 +35,58 @@ namespaces:
 ";
 
 /// `CL.THROTTLE` with a period of a year fills no table for others.
-pub(crate) fn year_long_throttle(context: &AttackContext) -> AttackResult {
+pub(crate) fn year_long_throttle(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let throttle = |period: &'static str| {
         move |number: u64| resp::command(&["CL.THROTTLE", &format!("key-{number}"), "0", "1", period])
     };
-    let years = resp::flood(daemon.resp()?, 100, 4, throttle(YEAR_SECONDS), |_| {})?;
-    let months = resp::flood(daemon.resp()?, KEYS, 4, throttle(MONTH_SECONDS), |_| {})?;
+    let years = resp::flood(daemon.resp()?, 100, 4, throttle(YEAR_SECONDS))?;
+    let months = resp::flood(daemon.resp()?, KEYS, 4, throttle(MONTH_SECONDS))?;
     let after = format!(
-        "after 100 keys of CL.THROTTLE with a period of a year ({years} errors) and {KEYS} of 31 days ({months} errors)"
+        "after 100 keys of CL.THROTTLE with a period of a year ({} errors) and {KEYS} of 31 days ({} errors)",
+        resp::errors(&years),
+        resp::errors(&months)
     );
     require_honest_check(&daemon, "ada", &after)?;
     Ok(format!("{after}, a new key of the honest namespace is admitted"))
 }
 
 /// Envoy's limits of a year that come with the request fill no table for others.
-pub(crate) fn year_long_descriptors(context: &AttackContext) -> AttackResult {
+pub(crate) fn year_long_descriptors(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
-    let body = |number: u64| {
-        let values = (0..DESCRIPTORS).map(|descriptor| (number * DESCRIPTORS + descriptor).to_string());
-        let values: Vec<String> = values.collect();
-        let own = |value| Descriptor { key: "user", value, limit: Some((1, grpc::YEAR)) };
-        let descriptors: Vec<_> = values.iter().map(|value| own(value)).collect();
-        grpc::request_of_many("hostile", &descriptors)
+    let request = |number: u64| {
+        let values = number * DESCRIPTORS..(number + 1) * DESCRIPTORS;
+        grpc::request_of("hostile", values.map(|value| grpc::once_a_year("user", &value.to_string())))
     };
-    let fields = post_fields(grpc::PATH, "application/grpc");
-    let ended = http2_frames::flood(daemon.grpc()?, KEYS / DESCRIPTORS, 100, &fields, body)?;
+    let ended = grpc::flood(daemon.grpc()?, KEYS / DESCRIPTORS, 100, request)?;
     let after = format!("after {} descriptors with a limit of a year each", ended * DESCRIPTORS);
     require_honest_check(&daemon, "ada", &after)?;
     Ok(format!("{after}, a new key of the honest namespace is admitted"))
 }
 
 /// Large costs on rolling limits leave rings for others.
-pub(crate) fn large_costs(context: &AttackContext) -> AttackResult {
+pub(crate) fn large_costs(context: &RunContext) -> AttackResult {
     // The pool of rings belongs to the table of keys, so a small table has none for such costs at
     // all.
     let daemon = Daemon::start(context, &POLICY.replace("keys: 1MiB", "keys: 256MiB"))?;
     let check = |namespace: &str, number: u64| {
         let user = format!(r#""attributes":{{"user":"{number}"}}"#);
-        http1::post("/v1/check", &format!(r#"{{"namespace":"{namespace}",{user},"cost":{RING_COST}}}"#))
+        http1::post("/v1/check", format!(r#"{{"namespace":"{namespace}",{user},"cost":{RING_COST}}}"#))
     };
-    let statuses = http1::flood(daemon.http()?, RING_CHECKS, 1, |number| check("hostile", number), |_| {})?;
+    let statuses = raw::flood(daemon.http()?, RING_CHECKS, 1, |number| check("hostile", number))?;
     let after = format!("after checks of cost {RING_COST} with {}", counts(&statuses));
-    let answer = http1::ask(daemon.http()?, &check("honest", 1))?;
-    require(answer.status == 200, || {
-        format!("{after}, the honest namespace gets {} {} for its first one", answer.status, answer.reason())
-    })?;
+    let answer = http1::ask(daemon.http()?, check("honest", 1))?;
+    require!(
+        answer.status == 200,
+        "{after}, the honest namespace gets {} {} for its first one",
+        answer.status,
+        answer.reason()
+    )?;
     Ok(format!("{after}, the first one of the honest namespace is admitted"))
 }
 
 /// The values of one domain leave places in the metrics for those of another.
-pub(crate) fn metric_values(context: &AttackContext) -> AttackResult {
+pub(crate) fn metric_values(context: &RunContext) -> AttackResult {
     let folder = TemporaryFolder::new();
     for domain in ["hostile", "honest"] {
         let rule =
@@ -100,25 +99,23 @@ pub(crate) fn metric_values(context: &AttackContext) -> AttackResult {
     );
     let daemon = Daemon::start(context, &policy)?;
     let names = |value: &str| -> Result<bool, Failure> {
-        grpc::ask(daemon.grpc()?, "honest", Descriptor { key: "user", value, limit: None })?;
-        Ok(http1::ask(daemon.admin()?, &http1::get("/metrics"))?.text().contains(&format!("user_{value}")))
+        grpc::is_admitted(daemon.grpc()?, grpc::request("honest", "user", value))?;
+        Ok(http1::ask(daemon.admin()?, http1::get("/metrics"))?.text().contains(&format!("user_{value}")))
     };
     if !names("grace")? {
         return Err(Failure::Unfinished("the metrics do not name the first value".to_owned()));
     }
-    let body = |number: u64| {
-        grpc::request("hostile", Descriptor { key: "user", value: &format!("value{number}"), limit: None })
-    };
-    let fields = post_fields(grpc::PATH, "application/grpc");
-    let ended = http2_frames::flood(daemon.grpc()?, METRIC_VALUES, 100, &fields, body)?;
-    require(names("ada")?, || {
-        format!("after {ended} values of one domain, the metrics do not name the value of another")
-    })?;
+    let request = |number: u64| grpc::request("hostile", "user", &format!("value{number}"));
+    let ended = grpc::flood(daemon.grpc()?, METRIC_VALUES, 100, request)?;
+    require!(
+        names("ada")?,
+        "after {ended} values of one domain, the metrics do not name the value of another"
+    )?;
     Ok(format!("after {ended} values of one domain, the metrics name the value of another"))
 }
 
 /// Any number of override changes leaves reloads in force.
-pub(crate) fn override_changes(context: &AttackContext) -> AttackResult {
+pub(crate) fn override_changes(context: &RunContext) -> AttackResult {
     // The windows differ, so that no reload finds its numbers among those of the overrides.
     let policy = |limit: u32| {
         format!(
@@ -130,12 +127,12 @@ pub(crate) fn override_changes(context: &AttackContext) -> AttackResult {
     let daemon = Daemon::start(context, &policy(1000))?;
     let change = |number: u64| {
         let body = format!(r#"{{"numbers":{{"limit":{}}},"reason":"flood","by":"eve"}}"#, number + 1);
-        http1::with_body("PUT", "/v1/overrides/hostile/window?user=eve", "", &body)
+        http1::with_body("PUT", "/v1/overrides/hostile/window?user=eve", &[], body)
     };
     let began = Instant::now();
     let (mut sent, mut done, step) = (0, 0, 20_000);
     while sent < OVERRIDE_CHANGES && began.elapsed() < OVERRIDE_TIME_MAX {
-        let statuses = http1::flood(daemon.admin()?, step, 1, |number| change(sent + number), |_| {})?;
+        let statuses = raw::flood(daemon.admin()?, step, 1, |number| change(sent + number))?;
         sent += step;
         done += statuses.get(&200).copied().unwrap_or(0);
     }
@@ -143,17 +140,16 @@ pub(crate) fn override_changes(context: &AttackContext) -> AttackResult {
     daemon.rewrite_policy(&policy(777))?;
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
-        let answer = http1::ask(daemon.http()?, &http1::check("honest", "ada"))?;
+        let answer = http1::ask(daemon.http()?, http1::check("honest", "ada"))?;
         if answer.header("ratelimit-policy").is_some_and(|policy| policy.contains("q=777;")) {
             return Ok(format!(
                 "after {done} of {sent} changes in {took:.0} s, a reload with new numbers is in force"
             ));
         }
-        require(Instant::now() < deadline, || {
-            format!(
-                "after {done} of {sent} changes in {took:.0} s, a reload with new numbers is not in force after 5 s"
-            )
-        })?;
+        require!(
+            Instant::now() < deadline,
+            "after {done} of {sent} changes in {took:.0} s, a reload with new numbers is not in force after 5 s"
+        )?;
         thread::sleep(Duration::from_millis(100));
     }
 }

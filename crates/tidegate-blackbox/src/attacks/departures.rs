@@ -18,10 +18,12 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tidegate_test_support::{SplitMix64, TemporaryFolder};
 use tokio::runtime::Runtime;
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, all_hold, require};
 use crate::daemon::Daemon;
-use crate::http1::{self, Http1Connection};
-use crate::redis_relay::RedisServer;
+use crate::http1::{self, Http1Client};
+use crate::http2_frames::{Http2Connection, post_fields, reset_of};
+use crate::raw::{self, connect};
+use crate::redis_relay::start_server;
 use crate::resp::command;
 use crate::tls::Authority;
 
@@ -88,42 +90,35 @@ const COMBINATIONS: [(Spoken, Kept); 6] = [
 ];
 
 /// A few seconds for each protocol and store.
-pub(crate) fn brief_run(context: &AttackContext) -> AttackResult {
+pub(crate) fn brief_run(context: &RunContext) -> AttackResult {
     run_all(context, BRIEF, &COMBINATIONS)
 }
 
 /// Ten thousand callers for each protocol with permits in memory, and for each store.
-pub(crate) fn long_run(context: &AttackContext) -> AttackResult {
+pub(crate) fn long_run(context: &RunContext) -> AttackResult {
     let all = [Spoken::Http1, Spoken::Http2, Spoken::Tls, Spoken::Resp].into_iter().flat_map(|spoken| {
         [Kept::Memory, Kept::Files, Kept::Redis].into_iter().map(move |kept| (spoken, kept))
     });
     run_all(context, LONG, &all.collect::<Vec<_>>())
 }
 
-fn run_all(context: &AttackContext, crowd: Crowd, combinations: &[(Spoken, Kept)]) -> AttackResult {
-    let (mut seen, mut failed) = (Vec::new(), Vec::new());
-    for at_once in combinations.chunks(crowd.at_once) {
-        let results = thread::scope(|scope| {
+fn run_all(context: &RunContext, crowd: Crowd, combinations: &[(Spoken, Kept)]) -> AttackResult {
+    all_hold(combinations.chunks(crowd.at_once).flat_map(|at_once| {
+        let results: Vec<_> = thread::scope(|scope| {
             let run = |(spoken, kept)| scope.spawn(move || run(context, crowd, spoken, kept));
             let runs: Vec<_> = at_once.iter().copied().map(run).collect();
-            runs.into_iter().map(|one| one.join().expect("a run does not panic")).collect::<Vec<_>>()
+            runs.into_iter().map(|one| one.join().expect("a run does not panic")).collect()
         });
-        for ((spoken, kept), result) in at_once.iter().zip(results) {
-            match result {
-                Ok(text) => seen.push(text),
-                Err(Failure::GotThrough(text)) => failed.push(text),
-                Err(Failure::Skipped(why)) => seen.push(format!("{spoken:?} with {kept:?} skipped: {why}")),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    require(failed.is_empty(), || failed.join("; "))?;
-    Ok(seen.join("; "))
+        at_once.iter().zip(results).map(|((spoken, kept), result)| match result {
+            Err(Failure::Skipped(why)) => Ok(format!("{spoken:?} with {kept:?} skipped: {why}")),
+            result => result,
+        })
+    }))
 }
 
-fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> AttackResult {
+fn run(context: &RunContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> AttackResult {
     let redis = match kept {
-        Kept::Redis => Some(RedisServer::start()?),
+        Kept::Redis => Some(start_server(&["--unixsocket", "redis.sock"])?),
         Kept::Memory | Kept::Files => None,
     };
     let folder = TemporaryFolder::new();
@@ -132,7 +127,7 @@ fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> Att
     let store = match (kept, &redis) {
         (Kept::Files, _) => "store: { kind: embedded, path: data }\n".to_owned(),
         (_, Some(redis)) => {
-            let socket = redis.socket();
+            let socket = redis.folder().join("redis.sock");
             format!("store: {{ kind: redis, urls: ['unix://{}'], deadline: 2s }}\n", socket.display())
         }
         _ => String::new(),
@@ -154,7 +149,7 @@ fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> Att
         spoken,
         address: if spoken == Spoken::Resp { daemon.resp()? } else { daemon.http()? },
         http: daemon.http()?,
-        tls: authority.any_client()?,
+        tls: authority.client(None, rustls::ALL_VERSIONS)?,
     };
     let alone = match crowd.alone {
         Some(alone) => Some(honest_beside(&target, alone, None)?.per_second),
@@ -162,9 +157,7 @@ fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> Att
     };
     let beside = honest_beside(&target, crowd.within, Some(crowd.callers))?;
     thread::sleep(HELD_MAX);
-    let permits = http1::ask(daemon.admin()?, &http1::get("/v1/permits"))?;
-    let held =
-        serde_json::from_slice::<serde_json::Value>(&permits.body).unwrap_or_default()["total"].clone();
+    let held = http1::ask(daemon.admin()?, http1::get("/v1/permits"))?.json()["total"].clone();
     let places = daemon.metric("tidegate_resource_in_flight{resource=\"app\"}")?;
     let part = alone.map(|alone| beside.per_second / alone.max(f64::MIN_POSITIVE));
     let of_alone =
@@ -176,7 +169,7 @@ fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> Att
     );
     let is_free = held == 0 && places == 0;
     let is_served = beside.per_second > 0.0 && part.is_none_or(|part| part >= HONEST_PART_MIN);
-    require(is_free && is_served && beside.failed_releases == 0 && beside.answered > 0, || text.clone())?;
+    require!(is_free && is_served && beside.failed_releases == 0 && beside.answered > 0, "{text}")?;
     Ok(text)
 }
 
@@ -280,9 +273,12 @@ enum Wanted {
 
 /// An honest caller: it asks, works and releases, on one connection.
 fn work(target: &Target, is_over: &AtomicBool, done: &AtomicU32, failed: &AtomicU64) -> IoResult<()> {
-    let mut connection = HonestConnection::open(target)?;
+    let mut connection = match target.spoken {
+        Spoken::Tls => Http1Client::open_tls(target.http, &target.tls)?,
+        _ => Http1Client::open(target.http)?,
+    };
     while !is_over.load(Ordering::Relaxed) {
-        let answer = connection.ask(&http1::post("/v1/check", &body(Wanted::Both)))?;
+        let answer = connection.ask(http1::post("/v1/check", body(Wanted::Both)))?;
         let permit = answer.member("permit");
         if permit.is_empty() {
             // A store may refuse at once.
@@ -290,36 +286,13 @@ fn work(target: &Target, is_over: &AtomicBool, done: &AtomicU32, failed: &Atomic
             continue;
         }
         thread::sleep(WORK);
-        let release = http1::post("/v1/release", &format!(r#"{{"permit":"{permit}"}}"#));
-        if connection.ask(&release)?.status == 200 {
+        if connection.ask(http1::release(&permit))?.status == 200 {
             done.fetch_add(1, Ordering::Relaxed);
         } else {
             failed.fetch_add(1, Ordering::Relaxed);
         }
     }
     Ok(())
-}
-
-enum HonestConnection {
-    Plain(Http1Connection),
-    Tls(Box<Http1Connection<StreamOwned<ClientConnection, TcpStream>>>),
-}
-
-impl HonestConnection {
-    fn open(target: &Target) -> IoResult<Self> {
-        if target.spoken != Spoken::Tls {
-            return Ok(Self::Plain(Http1Connection::open(target.http)?));
-        }
-        let stream = TcpStream::connect(target.http)?;
-        Ok(Self::Tls(Box::new(Http1Connection::over(over_tls(target, stream)?))))
-    }
-
-    fn ask(&mut self, request: &[u8]) -> IoResult<http1::Answer> {
-        match self {
-            Self::Plain(connection) => connection.ask(request),
-            Self::Tls(connection) => connection.ask(request),
-        }
-    }
 }
 
 fn over_tls(target: &Target, stream: TcpStream) -> IoResult<StreamOwned<ClientConnection, TcpStream>> {
@@ -360,19 +333,22 @@ fn ask_and_leave(
     runtime: &Runtime,
     random: &mut SplitMix64,
 ) -> IoResult<()> {
-    let mut stream = TcpStream::connect(target.address)?;
-    stream.set_nodelay(true)?;
     let wants = if random.below(2) == 0 { Wanted::Place } else { Wanted::Permit };
     // A reservation does not wait, and expires no sooner than a permit.
     let (path, body) =
         if random.below(4) == 0 { ("/v1/reserve", reservation(wants)) } else { ("/v1/check", body(wants)) };
-    let request = http1::post(path, &body);
+    let mut stream = match target.spoken {
+        Spoken::Http2 => {
+            let mut connection = Http2Connection::open(target.address)?;
+            connection.send_whole(&post_fields(path, "application/json"), body.as_bytes())?;
+            connection.into_stream()
+        }
+        _ => connect(target.address)?,
+    };
+    let request = raw::encoded(&http1::post(path, body));
     match target.spoken {
         Spoken::Http1 => stream.write_all(&request)?,
-        Spoken::Http2 => {
-            begin_http2(&mut stream)?;
-            stream.write_all(&http2_request(path, &body))?;
-        }
+        Spoken::Http2 => {}
         Spoken::Tls => {
             let mut secured = over_tls(target, stream)?;
             secured.write_all(&request)?;
@@ -416,7 +392,7 @@ fn ask_and_leave(
             stream.set_zero_linger()?;
         }
         _ => {
-            let _ = stream.write_all(&http2_frame(3, 0, 1, &8_u32.to_be_bytes()));
+            let _ = stream.write_all(&reset_of(1));
             // The connection stays for a while, as others would use it.
             thread::sleep(AROUND);
         }
@@ -441,43 +417,4 @@ fn has_answer(stream: &mut TcpStream, spoken: Spoken) -> bool {
             _ => return false,
         }
     }
-}
-
-fn http2_frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    bytes.extend([kind, flags]);
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
-/// Begins a connection, and reads everything that comes before an answer.
-fn begin_http2(stream: &mut TcpStream) -> IoResult<()> {
-    const SETTINGS: u8 = 4;
-    const ACK: u8 = 1;
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    bytes.extend(http2_frame(SETTINGS, 0, 0, &[]));
-    stream.write_all(&bytes)?;
-    stream.set_read_timeout(Some(http1::READ_TIMEOUT))?;
-    loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        stream.read_exact(&mut payload)?;
-        if head[3] == SETTINGS && head[4] == ACK {
-            return stream.write_all(&http2_frame(SETTINGS, ACK, 0, &[]));
-        }
-    }
-}
-
-/// A request on stream 1, with header fields that need no table.
-fn http2_request(path: &str, body: &str) -> Vec<u8> {
-    let mut fields = vec![0x83, 0x86];
-    for (index, value) in [(4_u8, path), (1, "localhost")] {
-        fields.extend([index, value.len() as u8]);
-        fields.extend(value.as_bytes());
-    }
-    let mut bytes = http2_frame(1, 4, 1, &fields);
-    bytes.extend(http2_frame(0, 1, 1, body.as_bytes()));
-    bytes
 }

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_test_support::TemporaryFolder;
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, RunContext, require};
 use crate::attacks::require_honest_check;
 use crate::daemon::Daemon;
-use crate::{http1, resp};
+use crate::{http1, raw, resp};
 
 /// Commands with keys as long as a store takes: [`LONG_KEYS`] times [`KEY_BYTES`] are 84 MB.
 const LONG_KEYS: u64 = 60_000;
@@ -38,12 +38,12 @@ fn policy(durability: &str) -> String {
 }
 
 /// The files of the store are readable by their owner only.
-pub(crate) fn file_modes(context: &AttackContext) -> AttackResult {
+pub(crate) fn file_modes(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, &policy("durability: sync"))?;
     // The first commits may take longer than a check waits for the store; they write the files all
     // the same.
     for _ in 0..20 {
-        if http1::ask(daemon.http()?, &http1::check("honest", "ada"))?.status == 200 {
+        if http1::ask(daemon.http()?, http1::check("honest", "ada"))?.status == 200 {
             break;
         }
         thread::sleep(Duration::from_millis(200));
@@ -55,9 +55,7 @@ pub(crate) fn file_modes(context: &AttackContext) -> AttackResult {
         modes.push((entry.file_name().to_string_lossy().into_owned(), mode(&entry.path())?));
     }
     let seen: Vec<String> = modes.iter().map(|(name, mode)| format!("{name} {mode:04o}")).collect();
-    require(modes.iter().all(|(_, mode)| mode & OTHERS == 0), || {
-        format!("others may read: {}", seen.join(", "))
-    })?;
+    require!(modes.iter().all(|(_, mode)| mode & OTHERS == 0), "others may read: {}", seen.join(", "))?;
     Ok(seen.join(", "))
 }
 
@@ -66,7 +64,7 @@ fn mode(path: &Path) -> std::io::Result<u32> {
 }
 
 /// Long keys of one namespace fill neither the disk nor the share of another.
-pub(crate) fn long_keys(context: &AttackContext) -> AttackResult {
+pub(crate) fn long_keys(context: &RunContext) -> AttackResult {
     let bounded = policy(&format!("durability: interval, disk: {STORE_MIB}MiB"));
     let daemon = match Daemon::try_start(context, TemporaryFolder::new(), &bounded)? {
         Ok(daemon) => daemon,
@@ -76,7 +74,7 @@ pub(crate) fn long_keys(context: &AttackContext) -> AttackResult {
     let filler = "k".repeat(KEY_BYTES);
     let throttle =
         |number: u64| resp::command(&["CL.THROTTLE", &format!("{number}-{filler}"), "0", "1", "2678400"]);
-    let errors = resp::flood(daemon.resp()?, LONG_KEYS, 2, throttle, |_| {})?;
+    let errors = resp::errors(&resp::flood(daemon.resp()?, LONG_KEYS, 2, throttle)?);
     thread::sleep(Duration::from_millis(500));
     let mut bytes = 0;
     for entry in fs::read_dir(daemon.folder().path().join("data"))? {
@@ -84,60 +82,43 @@ pub(crate) fn long_keys(context: &AttackContext) -> AttackResult {
     }
     let seen =
         format!("{LONG_KEYS} keys of {KEY_BYTES} bytes ({errors} errors) take {} MiB of disk", bytes >> 20);
-    require(bytes >> 20 <= STORE_MIB_MAX, || seen.clone())?;
+    require!(bytes >> 20 <= STORE_MIB_MAX, "{seen}")?;
     require_honest_check(&daemon, "ada", &seen)?;
     Ok(format!("{seen}, and a new quota of the honest namespace is admitted"))
 }
 
-/// A full disk with `durability: sync` is logged, refuses, and passes.
-pub(crate) fn full_disk_with_sync(context: &AttackContext) -> AttackResult {
-    full_disk(context, "durability: sync")
-}
-
-/// A full disk with `durability: interval` is logged, and passes.
-pub(crate) fn full_disk_with_interval(context: &AttackContext) -> AttackResult {
-    full_disk(context, "durability: interval")
-}
-
-fn full_disk(context: &AttackContext, durability: &str) -> AttackResult {
-    let started = Daemon::start_on_small_disk(context, &policy(durability), DISK_KIB)?;
-    let mut daemon = started.map_err(|failure| {
-        Failure::Unfinished(format!(
-            "the daemon does not start on a disk of {DISK_KIB} KiB: {}",
-            failure.log.trim()
-        ))
-    })?;
+/// A full disk is logged, and passes.
+pub(crate) fn full_disk(context: &RunContext, durability: &str) -> AttackResult {
+    let mut daemon = Daemon::start_on_small_disk(context, &policy(durability), DISK_KIB)?;
     let lines = daemon.log_lines();
     let (began, mut sent, mut refused) = (Instant::now(), 0_u64, 0_u64);
     while began.elapsed() < FILL_TIME && refused == 0 && daemon.log_lines() == lines {
         let check = |number: u64| http1::check("honest", &format!("{}-{}", sent + number, "u".repeat(400)));
-        let statuses = http1::flood(daemon.http()?, 1_024, 8, check, |_| {})?;
+        let statuses = raw::flood(daemon.http()?, 1_024, 8, check)?;
         sent += 1_024;
         refused += statuses.iter().filter(|(status, _)| **status != 200).map(|(_, count)| count).sum::<u64>();
     }
-    require(daemon.is_running(), || format!("the daemon ends on a full disk: {}", daemon.log().trim()))?;
+    require!(daemon.is_running(), "the daemon ends on a full disk: {}", daemon.log().trim())?;
     let is_logged = daemon.logs("commit", NOTICE_MAX)
         || ["disk", "File too large", "cannot be written"].iter().any(|word| daemon.log().contains(word));
-    require(is_logged, || {
-        let lines = daemon.log_lines();
-        format!(
-            "after {sent} checks ({refused} refused) the disk is full, and none of {lines} lines of the log reports it"
-        )
-    })?;
+    let lines = daemon.log_lines();
+    require!(
+        is_logged,
+        "after {sent} checks ({refused} refused) the disk is full, and none of {lines} lines of the log reports it"
+    )?;
     daemon.allow_large_files()?;
     let began = Instant::now();
     loop {
-        let answer = http1::ask(daemon.http()?, &http1::check("honest", "ada"))?;
+        let answer = http1::ask(daemon.http()?, http1::check("honest", "ada"))?;
         if answer.status == 200 {
             break;
         }
-        require(began.elapsed() < NOTICE_MAX, || {
-            format!(
-                "5 s after there is room again, a check gets {} {}",
-                answer.status,
-                answer.member("reason")
-            )
-        })?;
+        require!(
+            began.elapsed() < NOTICE_MAX,
+            "5 s after there is room again, a check gets {} {}",
+            answer.status,
+            answer.member("reason")
+        )?;
         thread::sleep(Duration::from_millis(100));
     }
     let took = began.elapsed().as_secs_f64();

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use tidegate_test_support::TemporaryFolder;
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::attacks::require_honest_check;
 use crate::daemon::Daemon;
-use crate::grpc::{self, Descriptor};
-use crate::http2_frames::{self, post_fields};
+use crate::http2_frames::{Http2Connection, post_fields};
+use crate::raw::{self, RawConnection};
 use crate::upstream::{Manner, Upstream};
-use crate::{http1, resp};
+use crate::{grpc, http1, resp};
 
 /// Keys of a flood over one protocol.
 const KEYS: u64 = 60_000;
@@ -38,32 +38,29 @@ namespaces:
 ";
 
 /// Unique keys over gRPC.
-pub(crate) fn unique_keys_over_grpc(context: &AttackContext) -> AttackResult {
+pub(crate) fn unique_keys_over_grpc(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
-    let body = |number: u64| {
-        grpc::request("hostile", Descriptor { key: "user", value: &number.to_string(), limit: None })
-    };
-    let fields = post_fields(grpc::PATH, "application/grpc");
-    let ended = http2_frames::flood(daemon.grpc()?, KEYS, 100, &fields, body)?;
-    require(ended == KEYS, || format!("only {ended} of {KEYS} calls ended"))?;
-    let code = grpc::ask(daemon.grpc()?, "honest", Descriptor { key: "user", value: "ada", limit: None })?;
-    require(code == grpc::OK, || format!("after {KEYS} unique keys, an honest call is answered {code}"))?;
+    let request = |number: u64| grpc::request("hostile", "user", &number.to_string());
+    let ended = grpc::flood(daemon.grpc()?, KEYS, 100, request)?;
+    require!(ended == KEYS, "only {ended} of {KEYS} calls ended")?;
+    let is_admitted = grpc::is_admitted(daemon.grpc()?, grpc::request("honest", "user", "ada"))?;
+    require!(is_admitted, "after {KEYS} unique keys, an honest call is refused")?;
     Ok(format!("{KEYS} calls with unique keys ended; an honest one is answered OK"))
 }
 
 /// Unique keys over HTTP and RESP.
-pub(crate) fn unique_keys_over_http_and_resp(context: &AttackContext) -> AttackResult {
+pub(crate) fn unique_keys_over_http_and_resp(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let check = |number: u64| http1::check("hostile", &number.to_string());
-    http1::flood(daemon.http()?, KEYS, 4, check, |_| {})?;
+    raw::flood(daemon.http()?, KEYS, 4, check)?;
     let command = |number: u64| resp::command(&["TG.CHECK", "hostile", "user", &format!("r{number}")]);
-    resp::flood(daemon.resp()?, KEYS, 4, command, |_| {})?;
+    resp::flood(daemon.resp()?, KEYS, 4, command)?;
     require_honest_check(&daemon, "ada", "after unique keys over HTTP and RESP")?;
     Ok(format!("{KEYS} unique keys over each of HTTP and RESP; the honest namespace is admitted"))
 }
 
 /// Unique keys through the reverse proxy.
-pub(crate) fn unique_keys_through_the_proxy(context: &AttackContext) -> AttackResult {
+pub(crate) fn unique_keys_through_the_proxy(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let policy = format!(
         "memory: {{ keys: 32MiB }}\nlisten: {{ http: '127.0.0.1:0', proxy: '127.0.0.1:0' }}\n\
@@ -74,24 +71,22 @@ pub(crate) fn unique_keys_through_the_proxy(context: &AttackContext) -> AttackRe
     );
     let daemon = Daemon::start(context, &policy)?;
     let count = KEYS / 10;
-    let request = |number: u64| format!("GET / HTTP/1.1\r\nhost: a\r\nx-user: {number}\r\n\r\n").into_bytes();
-    let statuses = http1::flood(daemon.proxy()?, count, 4, request, |_| {})?;
+    let request = |number: u64| http1::get_with("/", &[("x-user", &number.to_string())]);
+    let statuses = raw::flood(daemon.proxy()?, count, 4, request)?;
     let passed = statuses.get(&200).copied().unwrap_or(0);
-    require(passed == count, || {
-        format!("of {count} requests with unique keys only {passed} passed: {statuses:?}")
-    })?;
+    require!(passed == count, "of {count} requests with unique keys only {passed} passed: {statuses:?}")?;
     Ok(format!("{count} requests with unique keys passed"))
 }
 
 /// Unread replies and unfinished commands on many connections.
-pub(crate) fn unread_replies_and_half_commands(context: &AttackContext) -> AttackResult {
+pub(crate) fn unread_replies_and_half_commands(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let text = "a".repeat(60_000);
     let echo = resp::command(&["ECHO", &text]);
     let mut open = Vec::new();
     for _ in 0..UNREAD {
-        let Ok(mut connection) = resp::RespConnection::open(daemon.resp()?) else { break };
-        connection.stream().set_write_timeout(Some(Duration::from_millis(2)))?;
+        let Ok(mut connection) = RawConnection::open(daemon.resp()?) else { break };
+        connection.set_write_timeout(Duration::from_millis(2))?;
         // The kernel buffers a part of the replies, so send until the daemon reads no more.
         for _ in 0..100 {
             if connection.send(&echo).is_err() {
@@ -105,19 +100,19 @@ pub(crate) fn unread_replies_and_half_commands(context: &AttackContext) -> Attac
         half.extend_from_slice(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
     }
     for _ in 0..HALF_COMMANDS {
-        let Ok(mut connection) = resp::RespConnection::open(daemon.resp()?) else { break };
-        connection.stream().set_write_timeout(Some(Duration::from_millis(100)))?;
+        let Ok(mut connection) = RawConnection::open(daemon.resp()?) else { break };
+        connection.set_write_timeout(Duration::from_millis(100))?;
         let _ = connection.send(&half);
         open.push(connection);
     }
     require_honest_check(&daemon, "ada", "beside unread replies")?;
     let used = daemon.memory_above_idle() >> 20;
-    require(used <= 256, || format!("{} connections that do not read took {used} MiB", open.len()))?;
+    require!(used <= 256, "{} connections that do not read took {used} MiB", open.len())?;
     Ok(format!("{} connections took {used} MiB, and the honest namespace is admitted", open.len()))
 }
 
 /// Bodies of calls without a token, sent as far as the daemon takes them.
-pub(crate) fn bodies_before_authentication(context: &AttackContext) -> AttackResult {
+pub(crate) fn bodies_before_authentication(context: &RunContext) -> AttackResult {
     let folder = TemporaryFolder::new();
     let tokens = folder.write("tokens", "a-token-of-the-suite-with-room\n");
     let tokens = tokens.display();
@@ -130,7 +125,7 @@ pub(crate) fn bodies_before_authentication(context: &AttackContext) -> AttackRes
 }
 
 /// Bodies that never end, over HTTP/2, where no token is asked for.
-pub(crate) fn unfinished_bodies_over_http2(context: &AttackContext) -> AttackResult {
+pub(crate) fn unfinished_bodies_over_http2(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let seen = unfinished_bodies(&daemon, "/v1/check", "application/json", b"{", 60_000, false)?;
     require_honest_check(&daemon, "ada", &seen)?;
@@ -149,7 +144,7 @@ fn unfinished_bodies(
     let fields = post_fields(path, content_type);
     let (mut open, mut sent) = (Vec::new(), 0);
     for _ in 0..UNFINISHED_CONNECTIONS {
-        let mut connection = http2_frames::Http2Connection::open(address)?;
+        let mut connection = Http2Connection::open(address)?;
         for _ in 0..UNFINISHED_STREAMS {
             match connection.send_unfinished(&fields, start, length) {
                 Ok(0) | Err(_) => break,
@@ -167,19 +162,19 @@ fn unfinished_bodies(
     thread::sleep(Duration::from_millis(200));
     let (used, sent) = (daemon.memory_above_idle() >> 20, sent >> 20);
     let seen = format!("{} connections sent {sent} MiB of bodies, which took {used} MiB", open.len());
-    require(used <= 256, || seen.clone())?;
+    require!(used <= 256, "{seen}")?;
     Ok(seen)
 }
 
 /// Streams that are opened and reset at once fill neither the log nor the daemon.
-pub(crate) fn stream_resets(context: &AttackContext) -> AttackResult {
+pub(crate) fn stream_resets(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let fields = post_fields(grpc::PATH, "application/grpc");
     let began = Instant::now();
     let before = daemon.log_lines();
     let (mut connections, mut resets) = (0, 0);
     while began.elapsed() < RESETS_TIME {
-        let Ok(mut connection) = http2_frames::Http2Connection::open(daemon.grpc()?) else { continue };
+        let Ok(mut connection) = Http2Connection::open(daemon.grpc()?) else { continue };
         connections += 1;
         for _ in 0..20 {
             let batch: Vec<u8> = (0..50).flat_map(|_| connection.reset_request(&fields)).collect();
@@ -195,13 +190,13 @@ pub(crate) fn stream_resets(context: &AttackContext) -> AttackResult {
     thread::sleep(Duration::from_millis(300));
     let lines = daemon.log_lines() - before;
     let seen = format!("{resets} resets on {connections} connections left {lines} lines in the log");
-    require(lines <= LOG_LINES_MAX, || seen.clone())?;
+    require!(lines <= LOG_LINES_MAX, "{seen}")?;
     require_honest_check(&daemon, "ada", &seen)?;
     Ok(seen)
 }
 
 /// Every kind of listener serves on IPv6.
-pub(crate) fn listeners_on_ipv6(context: &AttackContext) -> AttackResult {
+pub(crate) fn listeners_on_ipv6(context: &RunContext) -> AttackResult {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
         return Err(Failure::Skipped("this machine has no address ::1".to_owned()));
     }
@@ -214,17 +209,18 @@ pub(crate) fn listeners_on_ipv6(context: &AttackContext) -> AttackResult {
     );
     let daemon = Daemon::start(context, &policy)?;
     require_honest_check(&daemon, "ada", "over IPv6")?;
-    let code = grpc::ask(daemon.grpc()?, "honest", Descriptor { key: "user", value: "ada", limit: None })?;
-    require(code == grpc::OK, || format!("over IPv6, gRPC answers {code}"))?;
+    let is_admitted = grpc::is_admitted(daemon.grpc()?, grpc::request("honest", "user", "ada"))?;
+    require!(is_admitted, "over IPv6, gRPC refuses")?;
     let reply = resp::RespConnection::open(daemon.resp()?)?.ask(&["PING"])?;
-    require(reply == resp::Value::Text(b"PONG".to_vec()), || format!("over IPv6, RESP answers {reply:?}"))?;
+    require!(resp::text(&reply) == Some("PONG"), "over IPv6, RESP answers {reply:?}")?;
     let statuses: Vec<u16> = (0..2)
         .map(|_| {
-            http1::ask(daemon.proxy()?, &http1::get("/")).map(|answer| answer.status).map_err(Failure::from)
+            http1::ask(daemon.proxy()?, http1::get("/")).map(|answer| answer.status).map_err(Failure::from)
         })
         .collect::<Result<_, _>>()?;
-    require(statuses == [200, 429], || {
-        format!("over IPv6, one address may make one request a minute, and the proxy answers {statuses:?}")
-    })?;
+    require!(
+        statuses == [200, 429],
+        "over IPv6, one address may make one request a minute, and the proxy answers {statuses:?}"
+    )?;
     Ok("HTTP, gRPC, RESP and the proxy serve on ::1, and the proxy counts by its address".to_owned())
 }

@@ -8,16 +8,23 @@
 //! alone first, then beside the hostile one.
 
 use std::collections::BTreeMap;
+use std::io::Result as IoResult;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use bytes::Bytes;
+use http::Request;
+use tidegate_wire::envoy::Code;
+
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::daemon::Daemon;
-use crate::grpc::{self, Descriptor};
-use crate::http1::{self, Http1Connection};
-use crate::http2_frames::{self, post_fields};
+use crate::grpc::{self, GrpcClient};
+use crate::http1::{self, Http1Client};
+use crate::load::measurement::Percentiles;
+use crate::raw::{self, RawConnection};
 use crate::resp::{self, Value};
 use crate::upstream::{Manner, Upstream};
 
@@ -30,7 +37,7 @@ const HELD_CONNECTIONS: usize = 200;
 /// The p99 of the honest namespace beside the hostile one, as a multiple of its p99 alone.
 const P99_RATIO_MAX: f64 = 2.0;
 /// A p99 below this counts as this: schedulers of small machines are no finer.
-const P99_MS_MIN: f64 = 1.0;
+const P99_MIN: Duration = Duration::from_millis(1);
 /// The part of the whole time that the honest namespace runs alone.
 const ALONE_PART: f64 = 0.2;
 
@@ -55,17 +62,17 @@ fn policy(upstream: &Upstream) -> String {
     )
 }
 
-/// Ten minutes by default; [`AttackContext::minutes`].
-pub(crate) fn long_run(context: &AttackContext) -> AttackResult {
+/// Ten minutes by default; [`RunContext::minutes`].
+pub(crate) fn long_run(context: &RunContext) -> AttackResult {
     run(context, Duration::from_secs_f64(context.minutes() * 60.0), true)
 }
 
 /// A few seconds, in which refusals are counted and latency is only reported.
-pub(crate) fn brief_run(context: &AttackContext) -> AttackResult {
+pub(crate) fn brief_run(context: &RunContext) -> AttackResult {
     run(context, Duration::from_secs(6), false)
 }
 
-fn run(context: &AttackContext, duration: Duration, judges_latency: bool) -> AttackResult {
+fn run(context: &RunContext, duration: Duration, judges_latency: bool) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;
     let addresses = ListenerAddresses {
@@ -90,15 +97,18 @@ fn run(context: &AttackContext, duration: Duration, judges_latency: bool) -> Att
     let (mut failed, mut seen) = (Vec::new(), Vec::new());
     // Both maps have the same listeners in the same order.
     for ((listener, alone), beside) in alone.iter().zip(beside.values()) {
-        let (p50_alone, p99_alone) = (alone.percentile(50), alone.percentile(99));
-        let (p50, p99) = (beside.percentile(50), beside.percentile(99));
+        let (before, during) = (alone.latency(), beside.latency());
         let text = format!(
-            "{listener}: p50 {p50_alone:.2} -> {p50:.2} ms, p99 {p99_alone:.2} -> {p99:.2} ms, {} of {} not served{}",
+            "{listener}: p50 {:.2?} -> {:.2?}, p99 {:.2?} -> {:.2?}, {} of {} not served{}",
+            before.p50,
+            during.p50,
+            before.p99,
+            during.p99,
             beside.refused(),
-            beside.latencies_ms.len(),
+            during.count,
             beside.reasons()
         );
-        let is_slow = judges_latency && p99 > P99_RATIO_MAX * p99_alone.max(P99_MS_MIN);
+        let is_slow = judges_latency && during.p99 > before.p99.max(P99_MIN).mul_f64(P99_RATIO_MAX);
         if is_slow || beside.refused() > 0 || alone.refused() > 0 {
             failed.push(listener.to_string());
         }
@@ -106,7 +116,7 @@ fn run(context: &AttackContext, duration: Duration, judges_latency: bool) -> Att
     }
     let operations = operations.into_inner();
     let seen = format!("beside {operations} hostile operations: {}", seen.join("; "));
-    require(failed.is_empty(), || format!("failed at {}; {seen}", failed.join(", ")))?;
+    require!(failed.is_empty(), "failed at {}; {seen}", failed.join(", "))?;
     Ok(seen)
 }
 
@@ -122,16 +132,13 @@ struct ListenerAddresses {
 /// Latencies and refusals of the honest namespace at one listener.
 #[derive(Debug, Default)]
 struct HonestMeasurement {
-    latencies_ms: Vec<f64>,
+    latencies: Vec<Duration>,
     refusals: BTreeMap<String, u64>,
 }
 
 impl HonestMeasurement {
-    fn percentile(&self, percent: usize) -> f64 {
-        let mut sorted = self.latencies_ms.clone();
-        sorted.sort_by(f64::total_cmp);
-        let at = sorted.len().saturating_sub(1) * percent / 100;
-        sorted.get(at).copied().unwrap_or(0.0)
+    fn latency(&self) -> Percentiles {
+        Percentiles::of(self.latencies.iter().copied())
     }
 
     fn refused(&self) -> u64 {
@@ -190,7 +197,7 @@ fn honest_at(duration: Duration, connect: impl Fn() -> Result<HonestClient, Fail
                 outcome
             }),
         };
-        measurement.latencies_ms.push(asked.elapsed().as_secs_f64() * 1000.0);
+        measurement.latencies.push(asked.elapsed());
         let reason = match outcome {
             Ok(None) => continue,
             Ok(Some(reason)) => reason,
@@ -210,35 +217,23 @@ fn user(number: u64) -> String {
 }
 
 fn honest_over_http(address: SocketAddr) -> Result<HonestClient, Failure> {
-    let mut connection = Http1Connection::open(address)?;
+    let mut connection = Http1Client::open(address)?;
     Ok(Box::new(move |number| {
-        let answer = connection.ask(&http1::check("honest", &user(number)))?;
+        let answer = connection.ask(http1::check("honest", &user(number)))?;
         if answer.status != 200 {
             return Ok(Some(format!("{} {}", answer.status, answer.member("reason"))));
         }
-        let released = http1::post("/v1/release", &format!(r#"{{"permit":"{}"}}"#, answer.member("permit")));
-        let status = connection.ask(&released)?.status;
+        let status = connection.ask(http1::release(&answer.member("permit")))?.status;
         Ok((status != 200).then(|| format!("release {status}")))
     }))
 }
 
 fn honest_over_grpc(address: SocketAddr) -> Result<HonestClient, Failure> {
-    let mut connection = http2_frames::Http2Connection::open(address)?;
-    let mut asked = connection.ended();
+    let client = GrpcClient::open(address)?;
     Ok(Box::new(move |number| {
-        let value = user(number);
-        let body = grpc::request("honest", Descriptor { key: "user", value: &value, limit: None });
-        let request = connection.request(&post_fields(grpc::PATH, "application/grpc"), &body);
-        connection.send(&request)?;
-        asked += 1;
-        while connection.ended() < asked {
-            if !connection.read_for(http1::READ_TIMEOUT)? {
-                return Err(Failure::Unfinished("the connection ended".to_owned()));
-            }
-        }
-        let code = connection.take_data();
-        let code = grpc::overall_code(&code);
-        Ok((code != Some(grpc::OK)).then(|| format!("code {code:?}")))
+        let answer = client.ask(grpc::request("honest", "user", &user(number)), &[])?;
+        let is_admitted = answer.as_ref().is_ok_and(|answer| answer.overall_code == i32::from(Code::Ok));
+        Ok((!is_admitted).then(|| format!("{answer:?}")))
     }))
 }
 
@@ -247,167 +242,142 @@ fn honest_over_resp(address: SocketAddr) -> Result<HonestClient, Failure> {
     Ok(Box::new(move |number| {
         let key = format!("honest-{}", user(number));
         match connection.ask(&["CL.THROTTLE", &key, "1000", "1000", "1"])? {
-            Value::Array(parts) if parts.first() == Some(&Value::Number(0)) => Ok(None),
+            Value::Array(parts) if parts.first() == Some(&Value::Int(0)) => Ok(None),
             // The wait differs each time, and would make every refusal a reason of its own.
-            Value::Array(parts) if parts.first() == Some(&Value::Number(1)) => Ok(Some("refused".to_owned())),
+            Value::Array(parts) if parts.first() == Some(&Value::Int(1)) => Ok(Some("refused".to_owned())),
             other => Ok(Some(format!("{other:?}"))),
         }
     }))
 }
 
 fn honest_through_proxy(address: SocketAddr) -> Result<HonestClient, Failure> {
-    let mut connection = Http1Connection::open(address)?;
+    let mut connection = Http1Client::open(address)?;
     Ok(Box::new(move |number| {
-        let request = format!("GET /honest HTTP/1.1\r\nhost: a\r\nx-user: {}\r\n\r\n", user(number));
-        let answer = connection.ask(request.as_bytes())?;
+        let answer = connection.ask(http1::get_with("/honest", &[("x-user", &*user(number))]))?;
         Ok((answer.status != 200).then(|| format!("{} {}", answer.status, answer.member("reason"))))
     }))
 }
 
-/// A kind of operation of the hostile namespace.
-#[derive(Clone, Copy, Debug)]
-enum HostileOperation {
-    UniqueKeys,
-    LargeCosts,
-    KeptPermits,
-    SettledPermits,
-    RefundKeys,
-    Overrides,
-    YearLongThrottle,
-    UniqueDescriptors,
-    WaitingRequests,
-    Connections,
-    LargeBodies,
-    Blocks,
+/// One batch of a kind of operation of the hostile namespace.
+struct HostileBatch<'run> {
+    /// The kind, which is a part of its keys.
+    kind: &'static str,
+    addresses: ListenerAddresses,
+    numbers: Range<u64>,
+    held: &'run mut Vec<RawConnection>,
 }
 
-const HOSTILE_OPERATIONS: [HostileOperation; 12] = [
-    HostileOperation::UniqueKeys,
-    HostileOperation::LargeCosts,
-    HostileOperation::KeptPermits,
-    HostileOperation::SettledPermits,
-    HostileOperation::RefundKeys,
-    HostileOperation::Overrides,
-    HostileOperation::YearLongThrottle,
-    HostileOperation::UniqueDescriptors,
-    HostileOperation::WaitingRequests,
-    HostileOperation::Connections,
-    HostileOperation::LargeBodies,
-    HostileOperation::Blocks,
+/// Does one batch.
+type HostileOperation = fn(&mut HostileBatch<'_>) -> IoResult<()>;
+
+/// The kinds of operations. The answers to them do not matter.
+const HOSTILE_OPERATIONS: [(&str, HostileOperation); 12] = [
+    ("UniqueKeys", |batch| batch.post_each("/v1/check", "")),
+    ("LargeCosts", |batch| batch.post_each("/v1/check", r#","cost":1000000"#)),
+    ("KeptPermits", |batch| batch.post_each("/v1/check", "")),
+    ("SettledPermits", |batch| batch.settle_permits()),
+    ("RefundKeys", |batch| {
+        batch.send_each(|batch, number| {
+            batch.post("/v1/refund", number, &format!(r#","refund_key":"{number}""#))
+        })
+    }),
+    ("Overrides", |batch| {
+        batch.send_each(|_, number| {
+            let (user, limit) = (number % 4, number % 1_000_000 + 1);
+            let path = format!("/v1/overrides/hostile/rolling?user=eve-{user}");
+            let body = format!(r#"{{"numbers":{{"limit":{limit}}},"reason":"flood","by":"eve"}}"#);
+            http1::with_body("PUT", &path, &[], body)
+        })
+    }),
+    ("YearLongThrottle", |batch| {
+        let throttle = |number: u64| {
+            let key = format!("hostile-{}", batch.numbers.start + number);
+            resp::command(&["CL.THROTTLE", &key, "0", "1", "31536000"])
+        };
+        resp::flood(batch.addresses.resp, batch.count(), 1, throttle).map(drop)
+    }),
+    ("UniqueDescriptors", |batch| {
+        let request = |number: u64| {
+            let value = (batch.numbers.start + number).to_string();
+            grpc::request_of("hostile", [grpc::once_a_year("user", &value)])
+        };
+        grpc::flood(batch.addresses.grpc, batch.count(), batch.count(), request).map(drop)
+    }),
+    ("WaitingRequests", |batch| {
+        for user in batch.numbers.clone().take(2) {
+            let request = http1::get_with("/hostile", &[("x-user", &*user.to_string())]);
+            batch.hold(batch.addresses.proxy, &raw::encoded(&request))?;
+        }
+        Ok(())
+    }),
+    ("Connections", |batch| batch.hold(batch.addresses.http, b"")),
+    ("LargeBodies", |batch| {
+        let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-length: 65000\r\n\r\n";
+        batch.hold(batch.addresses.http, format!("{head}{}", "a".repeat(60_000)).as_bytes())
+    }),
+    ("Blocks", |batch| batch.post_each("/v1/block", r#","limit":"rate","for_ms":31000000000"#)),
 ];
 
 /// Does one kind of operation at its part of the rate until it is over. A connection that breaks is
 /// made again.
 fn attack(
-    kind: HostileOperation,
+    (kind, operation): (&'static str, HostileOperation),
     addresses: ListenerAddresses,
     is_over: &AtomicBool,
     operations: &AtomicU64,
 ) {
-    let batch = 20;
-    let every = Duration::from_secs(1) * (batch as u32 * HOSTILE_OPERATIONS.len() as u32)
+    let count = 20;
+    let every = Duration::from_secs(1) * (count as u32 * HOSTILE_OPERATIONS.len() as u32)
         / (HOSTILE_PER_SECOND as u32);
-    let mut number = 0;
-    let mut held = Vec::new();
+    let (mut number, mut held) = (0, Vec::new());
     while !is_over.load(Ordering::Relaxed) {
         let began = Instant::now();
-        // The answers to the hostile namespace do not matter here.
-        let _ = attack_once(kind, addresses, number..number + batch, &mut held);
-        number += batch;
+        let numbers = number..number + count;
+        let _ = operation(&mut HostileBatch { kind, addresses, numbers, held: &mut held });
+        number += count;
         // A statistic; joining the thread publishes it.
-        operations.fetch_add(batch, Ordering::Relaxed);
+        operations.fetch_add(count, Ordering::Relaxed);
         thread::sleep(every.saturating_sub(began.elapsed()));
     }
 }
 
-fn attack_once(
-    kind: HostileOperation,
-    addresses: ListenerAddresses,
-    numbers: core::ops::Range<u64>,
-    held: &mut Vec<Http1Connection>,
-) -> Result<(), Failure> {
-    let count = numbers.end - numbers.start;
-    let from = numbers.start;
-    let key = |number: u64| {
-        format!(r#""namespace":"hostile","attributes":{{"user":"{kind:?}-{}"}}"#, from + number)
-    };
-    let over_http = |request: &(dyn Fn(u64) -> Vec<u8> + Sync)| {
-        http1::flood(addresses.http, count, 1, request, |_| {}).map(|_| ()).map_err(Failure::from)
-    };
-    let check = |more: &str, number: u64| http1::post("/v1/check", &format!("{{{}{more}}}", key(number)));
-    match kind {
-        HostileOperation::UniqueKeys | HostileOperation::KeptPermits => {
-            over_http(&|number| check("", number))
-        }
-        HostileOperation::LargeCosts => over_http(&|number| check(r#","cost":1000000"#, number)),
-        HostileOperation::SettledPermits => {
-            let mut connection = Http1Connection::open(addresses.http)?;
-            for number in 0..count {
-                let permit = connection.ask(&check("", number))?.member("permit");
-                connection.ask(&http1::post("/v1/release", &format!(r#"{{"permit":"{permit}"}}"#)))?;
-            }
-            Ok(())
-        }
-        HostileOperation::RefundKeys => over_http(&|number| {
-            let refund_key = from + number;
-            http1::post("/v1/refund", &format!(r#"{{{},"refund_key":"{refund_key}"}}"#, key(number)))
-        }),
-        HostileOperation::Overrides => over_http(&|number| {
-            let path = format!("/v1/overrides/hostile/rolling?user=eve-{}", number % 4);
-            let body = format!(
-                r#"{{"numbers":{{"limit":{}}},"reason":"flood","by":"eve"}}"#,
-                (from + number) % 1_000_000 + 1
-            );
-            http1::with_body("PUT", &path, "", &body)
-        }),
-        HostileOperation::YearLongThrottle => {
-            let command = |number: u64| {
-                resp::command(&["CL.THROTTLE", &format!("hostile-{}", from + number), "0", "1", "31536000"])
-            };
-            resp::flood(addresses.resp, count, 1, command, |_| {}).map(|_| ()).map_err(Failure::from)
-        }
-        HostileOperation::UniqueDescriptors => {
-            let body = |number: u64| {
-                let value = (from + number).to_string();
-                grpc::request(
-                    "hostile",
-                    Descriptor { key: "user", value: &value, limit: Some((1, grpc::YEAR)) },
-                )
-            };
-            let fields = post_fields(grpc::PATH, "application/grpc");
-            http2_frames::flood(addresses.grpc, count, count, &fields, body)
-                .map(|_| ())
-                .map_err(Failure::from)
-        }
-        HostileOperation::WaitingRequests => {
-            for number in 0..count.min(2) {
-                let user = from + number;
-                hold(
-                    held,
-                    addresses.proxy,
-                    &format!("GET /hostile HTTP/1.1\r\nhost: a\r\nx-user: {user}\r\n\r\n"),
-                )?;
-            }
-            Ok(())
-        }
-        HostileOperation::Connections => hold(held, addresses.http, ""),
-        HostileOperation::LargeBodies => {
-            let request = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-length: 65000\r\n\r\n";
-            hold(held, addresses.http, &format!("{request}{}", "a".repeat(60_000)))
-        }
-        HostileOperation::Blocks => over_http(&|number| {
-            http1::post("/v1/block", &format!(r#"{{{},"limit":"rate","for_ms":31000000000}}"#, key(number)))
-        }),
+impl HostileBatch<'_> {
+    fn count(&self) -> u64 {
+        self.numbers.end - self.numbers.start
     }
-}
 
-/// Opens a connection, sends `bytes` and keeps it; of too many the oldest is closed.
-fn hold(held: &mut Vec<Http1Connection>, address: SocketAddr, bytes: &str) -> Result<(), Failure> {
-    let mut connection = Http1Connection::open(address)?;
-    connection.send(bytes.as_bytes())?;
-    if held.len() >= HELD_CONNECTIONS {
-        held.remove(0);
+    /// A request for the key of its number, with more members.
+    fn post(&self, path: &str, number: u64, more: &str) -> Request<Bytes> {
+        let user = format!("{}-{number}", self.kind);
+        http1::post(path, format!(r#"{{"namespace":"hostile","attributes":{{"user":"{user}"}}{more}}}"#))
     }
-    held.push(connection);
-    Ok(())
+
+    fn post_each(&self, path: &str, more: &str) -> IoResult<()> {
+        self.send_each(|batch, number| batch.post(path, number, more))
+    }
+
+    fn send_each(&self, request: impl Fn(&Self, u64) -> Request<Bytes> + Sync) -> IoResult<()> {
+        let numbered = |number| request(self, self.numbers.start + number);
+        raw::flood(self.addresses.http, self.count(), 1, numbered).map(drop)
+    }
+
+    fn settle_permits(&mut self) -> IoResult<()> {
+        let mut connection = Http1Client::open(self.addresses.http)?;
+        for number in self.numbers.clone() {
+            let permit = connection.ask(self.post("/v1/check", number, ""))?.member("permit");
+            connection.ask(http1::release(&permit))?;
+        }
+        Ok(())
+    }
+
+    /// Opens a connection, sends `bytes` and keeps it; of too many the oldest is closed.
+    fn hold(&mut self, address: SocketAddr, bytes: &[u8]) -> IoResult<()> {
+        let mut connection = RawConnection::open(address)?;
+        connection.send(bytes)?;
+        if self.held.len() >= HELD_CONNECTIONS {
+            self.held.remove(0);
+        }
+        self.held.push(connection);
+        Ok(())
+    }
 }

@@ -1,13 +1,12 @@
 //! Attacks on what the daemon keeps between requests: permits and refund keys.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::attacks::require_honest_check;
 use crate::daemon::Daemon;
-use crate::resp::{self, Value};
-use crate::{http1, resp::command};
+use crate::resp::{self, Value, command};
+use crate::{http1, raw};
 
 /// Connections of a flood.
 const CONNECTIONS: u64 = 4;
@@ -36,35 +35,19 @@ namespaces:
       - { name: rate, key: [user], missing: group, rate: 1000000/s }
 ";
 
-/// Checks and releases by one user with a long hold leave nothing behind.
-pub(crate) fn settled_permits_of_one_key(context: &AttackContext) -> AttackResult {
-    settled_permits(context, |_, _| "eve".to_owned())
-}
-
-/// Checks and releases by users of their own with a long hold leave nothing behind.
-pub(crate) fn settled_permits_of_many_keys(context: &AttackContext) -> AttackResult {
-    settled_permits(context, |round, number| format!("{round}-{number}"))
-}
-
-fn settled_permits(context: &AttackContext, user: fn(u64, u64) -> String) -> AttackResult {
+/// Checks and releases with a long hold, by the user of each round and number, leave nothing behind.
+pub(crate) fn settled_permits(context: &RunContext, user: fn(u64, u64) -> String) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let address = daemon.resp()?;
     let mut taken = 0;
     for round in 0..SETTLED / SETTLED_AT_ONCE {
-        let permits = Mutex::new(Vec::new());
         let check = |number: u64| command(&["TG.CHECK", "hostile", "user", &user(round, number)]);
-        resp::flood(address, SETTLED_AT_ONCE, CONNECTIONS, check, |value| {
-            if let Some(permit) = permit_in(value)
-                && let Ok(mut permits) = permits.lock()
-            {
-                permits.push(permit);
-            }
-        })?;
-        let permits = permits.into_inner().unwrap_or_default();
+        let replies = resp::flood(address, SETTLED_AT_ONCE, CONNECTIONS, check)?;
+        let permits: Vec<&str> = replies.iter().filter_map(permit_in).collect();
         taken += permits.len();
-        let release = |number: u64| command(&["TG.RELEASE", &permits[number as usize]]);
-        let errors = resp::flood(address, permits.len() as u64, CONNECTIONS, release, |_| {})?;
-        require(errors == 0, || format!("{errors} releases failed"))?;
+        let release = |number: u64| command(&["TG.RELEASE", permits[number as usize]]);
+        let errors = resp::errors(&resp::flood(address, permits.len() as u64, CONNECTIONS, release)?);
+        require!(errors == 0, "{errors} releases failed")?;
         if permits.is_empty() {
             break;
         }
@@ -73,81 +56,55 @@ fn settled_permits(context: &AttackContext, user: fn(u64, u64) -> String) -> Att
     Ok(format!("after {taken} permits that were all released, the honest namespace gets a permit"))
 }
 
-/// One user that keeps its permits takes none from another namespace.
-pub(crate) fn held_permits_of_one_key(context: &AttackContext) -> AttackResult {
-    held_permits(context, |_| "eve".to_owned())
-}
-
-/// Many users of a namespace that keep their permits take none from another namespace.
-pub(crate) fn held_permits_of_many_keys(context: &AttackContext) -> AttackResult {
-    held_permits(context, |number| number.to_string())
-}
-
-fn held_permits(context: &AttackContext, user: fn(u64) -> String) -> AttackResult {
+/// Users of a namespace that keep their permits take none from another namespace.
+pub(crate) fn held_permits(context: &RunContext, user: fn(u64) -> String) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let check = |number: u64| command(&["TG.CHECK", "hostile", "user", &user(number)]);
-    let kept = Mutex::new(0_u64);
-    resp::flood(daemon.resp()?, HELD, CONNECTIONS, check, |value| {
-        if permit_in(value).is_some()
-            && let Ok(mut kept) = kept.lock()
-        {
-            *kept += 1;
-        }
-    })?;
-    let kept = kept.into_inner().unwrap_or_default();
+    let replies = resp::flood(daemon.resp()?, HELD, CONNECTIONS, check)?;
+    let kept = replies.iter().filter_map(permit_in).count();
     require_honest_check(&daemon, "ada", &format!("beside {kept} permits of another namespace"))?;
     Ok(format!("beside {kept} permits of another namespace, the honest one gets a permit"))
 }
 
 /// One namespace that fills the memory of refund keys takes no place from another.
-pub(crate) fn refund_keys(context: &AttackContext) -> AttackResult {
+pub(crate) fn refund_keys(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let refund = |namespace: &str, key: &str| {
         let body =
             format!(r#"{{"namespace":"{namespace}","attributes":{{"user":"ada"}},"refund_key":"{key}"}}"#);
-        http1::post("/v1/refund", &body)
+        http1::post("/v1/refund", body)
     };
     let numbered = |number: u64| refund("hostile", &number.to_string());
-    let statuses = http1::flood(daemon.http()?, REFUND_KEYS, CONNECTIONS, numbered, |_| {})?;
-    let answer = http1::ask(daemon.http()?, &refund("honest", "order-1815"))?;
-    require(answer.status == 200, || {
-        let wait = answer.header("retry-after").unwrap_or("none").to_owned();
-        format!(
-            "after {}, an honest refund gets {} with Retry-After {wait}",
-            counts(&statuses),
-            answer.status
-        )
-    })?;
-    Ok(format!("after {}, an honest refund is applied", counts(&statuses)))
+    let statuses = raw::flood(daemon.http()?, REFUND_KEYS, CONNECTIONS, numbered)?;
+    let answer = http1::ask(daemon.http()?, refund("honest", "order-1815"))?;
+    let (status, wait) = (answer.status, answer.header("retry-after").unwrap_or("none"));
+    let after = format!("after {}", counts(&statuses));
+    require!(status == 200, "{after}, an honest refund gets {status} with Retry-After {wait}")?;
+    Ok(format!("{after}, an honest refund is applied"))
 }
 
 /// The names of permits of two fresh daemons have nothing in common.
-pub(crate) fn permit_names(context: &AttackContext) -> AttackResult {
+pub(crate) fn permit_names(context: &RunContext) -> AttackResult {
     let first_permits = |context| -> Result<Vec<String>, Failure> {
         let daemon = Daemon::start(context, POLICY)?;
         let mut names = Vec::new();
         for _ in 0..8 {
-            let answer = http1::ask(daemon.http()?, &http1::check("honest", "ada"))?;
+            let answer = http1::ask(daemon.http()?, http1::check("honest", "ada"))?;
             names.push(answer.member("permit"));
         }
         Ok(names)
     };
     let (first, second) = (first_permits(context)?, first_permits(context)?);
-    require(first.iter().all(|name| name.len() >= 32), || {
-        format!("a name is shorter than 128 bits: {first:?}")
-    })?;
+    require!(first.iter().all(|name| name.len() >= 32), "a name is shorter than 128 bits: {first:?}")?;
     let guessed = second.iter().filter(|name| first.contains(name)).count();
-    require(guessed == 0, || format!("{guessed} of 8 permits are named as those of another fresh daemon"))?;
+    require!(guessed == 0, "{guessed} of 8 permits are named as those of another fresh daemon")?;
     Ok("no permit is named as one of another fresh daemon".to_owned())
 }
 
-fn permit_in(value: &Value) -> Option<String> {
-    let Value::Array(parts) = value else { return None };
-    let at = parts.iter().position(|part| *part == Value::Text(b"permit".to_vec()))?;
-    match parts.get(at + 1)? {
-        Value::Text(permit) => String::from_utf8(permit.clone()).ok(),
-        _ => None,
-    }
+fn permit_in(reply: &Value) -> Option<&str> {
+    let Value::Array(parts) = reply else { return None };
+    let at = parts.iter().position(|part| resp::text(part) == Some("permit"))?;
+    resp::text(parts.get(at + 1)?)
 }
 
 /// How many answers had which status, as text.

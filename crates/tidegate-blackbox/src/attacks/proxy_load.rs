@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::daemon::Daemon;
-use crate::http1::{self, Http1Connection};
+use crate::http1::{self, Http1Client};
+use crate::load::measurement::Percentiles;
+use crate::raw::{self, RawConnection};
 use crate::upstream::{Manner, SLOW_ANSWER, Upstream};
 
 /// Requests that wait, one below the most there may be.
@@ -32,7 +34,7 @@ const MEASURED_REQUESTS: usize = 400;
 const MEDIAN_RATIO_MAX: f64 = 2.0;
 
 /// Requests that wait leave others their throughput.
-pub(crate) fn waiting_requests(context: &AttackContext) -> AttackResult {
+pub(crate) fn waiting_requests(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let policy = format!(
         "listen: {{ http: '127.0.0.1:0', proxy: '127.0.0.1:0' }}\n\
@@ -49,16 +51,17 @@ pub(crate) fn waiting_requests(context: &AttackContext) -> AttackResult {
     let alone = throughput(address)?;
     let mut waiting = Vec::new();
     for user in 0..WAITING {
-        let request = format!("GET /slow HTTP/1.1\r\nhost: a\r\nx-user: {user}\r\n\r\n");
-        let mut connection = Http1Connection::open(address)?;
-        connection.ask(request.as_bytes())?;
-        connection.send(request.as_bytes())?;
+        let request = raw::encoded(&http1::get_with("/slow", &[("x-user", &user.to_string())]));
+        let mut connection = RawConnection::open(address)?;
+        connection.send(&request)?;
+        connection.answer()?;
+        connection.send(&request)?;
         waiting.push(connection);
     }
     thread::sleep(Duration::from_millis(300));
     let beside = throughput(address)?;
     let seen = format!("{alone:.0} requests a second alone, {beside:.0} beside {} that wait", waiting.len());
-    require(beside >= alone * KEPT_MIN, || seen.clone())?;
+    require!(beside >= alone * KEPT_MIN, "{seen}")?;
     Ok(seen)
 }
 
@@ -66,10 +69,10 @@ pub(crate) fn waiting_requests(context: &AttackContext) -> AttackResult {
 fn throughput(address: SocketAddr) -> Result<f64, Failure> {
     let counts: Vec<std::io::Result<u32>> = thread::scope(|scope| {
         let one = || {
-            let mut connection = Http1Connection::open(address)?;
+            let mut connection = Http1Client::open(address)?;
             let (began, mut count) = (Instant::now(), 0);
             while began.elapsed() < MEASURED {
-                connection.ask(&http1::get("/"))?;
+                connection.ask(http1::get("/"))?;
                 count += 1;
             }
             Ok(count)
@@ -85,7 +88,7 @@ fn throughput(address: SocketAddr) -> Result<f64, Failure> {
 }
 
 /// A service that takes 5 s for an answer does not slow another one down.
-pub(crate) fn slow_upstream(context: &AttackContext) -> AttackResult {
+pub(crate) fn slow_upstream(context: &RunContext) -> AttackResult {
     let (slow, quick) = (Upstream::start(Manner::Slow)?, Upstream::start(Manner::Plain)?);
     let policy = format!(
         "listen: {{ http: '127.0.0.1:0', proxy: '127.0.0.1:0' }}\n\
@@ -100,16 +103,17 @@ pub(crate) fn slow_upstream(context: &AttackContext) -> AttackResult {
     );
     let daemon = Daemon::start(context, &policy)?;
     let address = daemon.proxy()?;
-    let mut connection = Http1Connection::open(address)?;
+    let mut connection = Http1Client::open(address)?;
     latencies(&mut connection)?;
+    let slow_request = raw::encoded(&http1::get("/slow"));
     let (mut alone, mut beside, mut answered) = (Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
         alone.extend(latencies(&mut connection)?);
         let began = Instant::now();
         let mut callers = Vec::new();
         for _ in 0..SLOW_CALLERS {
-            let mut caller = Http1Connection::open(address)?;
-            caller.send(&http1::get("/slow"))?;
+            let mut caller = RawConnection::open(address)?;
+            caller.send(&slow_request)?;
             callers.push(caller);
         }
         thread::sleep(SETTLED);
@@ -119,9 +123,11 @@ pub(crate) fn slow_upstream(context: &AttackContext) -> AttackResult {
         if let Some(first) = callers.first_mut() {
             let answer = first.answer()?;
             let took = began.elapsed();
-            require(answer.status == 200 && took >= SLOW_ANSWER, || {
-                format!("the slow service answered {} after {took:.1?}", answer.status)
-            })?;
+            require!(
+                answer.status == 200 && took >= SLOW_ANSWER,
+                "the slow service answered {} after {took:.1?}",
+                answer.status
+            )?;
             answered += 1;
         }
         beside.extend(latencies(&mut connection)?);
@@ -131,45 +137,28 @@ pub(crate) fn slow_upstream(context: &AttackContext) -> AttackResult {
     }
     let (alone, beside) = (Percentiles::of(alone), Percentiles::of(beside));
     let seen = format!(
-        "median {:.0} us alone, {:.0} us beside {SLOW_CALLERS} callers of a service that takes {SLOW_ANSWER:?}; \
-         p99 {:.0} and {:.0} us; {} requests each, {answered} rounds",
-        alone.median_us, beside.median_us, alone.p99_us, beside.p99_us, alone.count
+        "median {:.0?} alone, {:.0?} beside {SLOW_CALLERS} callers of a service that takes {SLOW_ANSWER:?}; \
+         p99 {:.0?} and {:.0?}; {} requests each, {answered} rounds",
+        alone.p50, beside.p50, alone.p99, beside.p99, alone.count
     );
-    require(beside.median_us <= MEDIAN_RATIO_MAX * alone.median_us, || seen.clone())?;
+    require!(beside.p50 <= alone.p50.mul_f64(MEDIAN_RATIO_MAX), "{seen}")?;
     Ok(seen)
 }
 
 /// The latency of requests to the quick service, one after the other.
-fn latencies(connection: &mut Http1Connection) -> Result<Vec<Duration>, Failure> {
+fn latencies(connection: &mut Http1Client) -> Result<Vec<Duration>, Failure> {
     let mut latencies = Vec::with_capacity(MEASURED_REQUESTS);
     for _ in 0..MEASURED_REQUESTS {
         let began = Instant::now();
-        let answer = connection.ask(&http1::get("/"))?;
-        require(answer.status == 200, || format!("the quick service's caller got {}", answer.status))?;
+        let answer = connection.ask(http1::get("/"))?;
+        require!(answer.status == 200, "the quick service's caller got {}", answer.status)?;
         latencies.push(began.elapsed());
     }
     Ok(latencies)
 }
 
-/// The percentiles of latencies, in microseconds.
-struct Percentiles {
-    count: usize,
-    median_us: f64,
-    p99_us: f64,
-}
-
-impl Percentiles {
-    /// Of at least one latency.
-    fn of(mut latencies: Vec<Duration>) -> Self {
-        latencies.sort_unstable();
-        let count = latencies.len();
-        let at = |percent: usize| latencies[(count - 1) * percent / 100].as_secs_f64() * 1e6;
-        Self { count, median_us: at(50), p99_us: at(99) }
-    }
-}
-
 /// A service that closes connections between requests costs no request that it never saw.
-pub(crate) fn closed_upstream_connections(context: &AttackContext) -> AttackResult {
+pub(crate) fn closed_upstream_connections(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::ClosesAtTimes)?;
     let policy = format!(
         "listen: {{ http: '127.0.0.1:0', proxy: '127.0.0.1:0' }}\n\
@@ -179,9 +168,9 @@ pub(crate) fn closed_upstream_connections(context: &AttackContext) -> AttackResu
         upstream.url()
     );
     let daemon = Daemon::start(context, &policy)?;
-    let statuses = http1::flood(daemon.proxy()?, REQUESTS, 4, |_| http1::get("/"), |_| {})?;
+    let statuses = raw::flood(daemon.proxy()?, REQUESTS, 4, |_| http1::get("/"))?;
     let broken: u64 = statuses.iter().filter(|(status, _)| **status != 200).map(|(_, count)| count).sum();
     let seen = format!("{broken} of {REQUESTS} requests were not answered 200: {statuses:?}");
-    require(broken == 0, || seen.clone())?;
+    require!(broken == 0, "{seen}")?;
     Ok(seen)
 }

@@ -1,9 +1,9 @@
 //! Requests through the reverse proxy that are counted as one thing and would be served as another.
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::daemon::Daemon;
 use crate::upstream::{Manner, Upstream};
-use crate::{http1, http2};
+use crate::{http2, raw};
 
 /// Headers that only a trusted proxy in front may send.
 const IDENTITY_HEADERS: [&str; 6] =
@@ -28,7 +28,7 @@ fn request(method: &str, path: &str, host: &str, headers: &str) -> Vec<u8> {
 }
 
 /// No upgrade but that to WebSocket becomes a tunnel.
-pub(crate) fn upgrades_to_h2c(context: &AttackContext) -> AttackResult {
+pub(crate) fn upgrades_to_h2c(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Upgrades)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;
     let mut through = Vec::new();
@@ -43,33 +43,33 @@ pub(crate) fn upgrades_to_h2c(context: &AttackContext) -> AttackResult {
     ] {
         // The answer is of no matter: what the service was asked to speak decides what the tunnel
         // carries.
-        http1::ask(daemon.proxy()?, &request("GET", "/", "a.example", upgrade))?;
-        let is_through = upstream.take_received().iter().any(|request| {
-            let lines = request.head.lines().map(str::to_lowercase);
-            let upgrades: Vec<String> = lines.filter(|line| line.starts_with("upgrade:")).collect();
-            let is_other = upgrades.iter().any(|line| line.trim() != "upgrade: websocket");
-            is_other || upgrades.len() > 1 || request.head.to_lowercase().contains("http2-settings")
+        raw::ask(daemon.proxy()?, &request("GET", "/", "a.example", upgrade))?;
+        let is_through = upstream.take_received().iter().any(|(parts, _)| {
+            let upgrades: Vec<_> = parts.headers.get_all("upgrade").iter().collect();
+            let is_other =
+                upgrades.iter().any(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"websocket"));
+            is_other || upgrades.len() > 1 || parts.headers.contains_key("http2-settings")
         });
         if is_through {
             through.push(upgrade.trim().replace("\r\n", " | "));
         }
     }
-    require(through.is_empty(), || format!("through to the service: {}", through.join("; ")))?;
+    require!(through.is_empty(), "through to the service: {}", through.join("; "))?;
     let websocket = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
-    let status = http1::ask(daemon.proxy()?, &request("GET", "/", "a.example", websocket))?.status;
-    require(status == 101, || format!("an upgrade to WebSocket is answered {status}"))?;
+    let status = raw::ask(daemon.proxy()?, &request("GET", "/", "a.example", websocket))?.status;
+    require!(status == 101, "an upgrade to WebSocket is answered {status}")?;
     Ok("no upgrade but that to WebSocket reaches the service".to_owned())
 }
 
 /// Every spelling of a host meets the route of that host.
-pub(crate) fn spellings_of_a_host(context: &AttackContext) -> AttackResult {
+pub(crate) fn spellings_of_a_host(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;
     let status = |host: &str| -> Result<u16, Failure> {
-        Ok(http1::ask(daemon.proxy()?, &request("GET", "/", host, ""))?.status)
+        Ok(raw::ask(daemon.proxy()?, &request("GET", "/", host, ""))?.status)
     };
     let first = status("limited.example")?;
-    require(first == 200, || format!("the first request of the limited host is answered {first}"))?;
+    require!(first == 200, "the first request of the limited host is answered {first}")?;
     let mut passed = Vec::new();
     for host in [
         "limited.example",
@@ -93,42 +93,42 @@ pub(crate) fn spellings_of_a_host(context: &AttackContext) -> AttackResult {
         }
     }
     let absolute = b"GET http://limited.example./ HTTP/1.1\r\nHost: a.example\r\n\r\n";
-    if http1::ask(daemon.proxy()?, absolute)?.status == 200 {
+    if raw::ask(daemon.proxy()?, absolute)?.status == 200 {
         passed.push("http://limited.example./");
     }
-    require(passed.is_empty(), || format!("the limit of the host is missed by: {}", passed.join(", ")))?;
+    require!(passed.is_empty(), "the limit of the host is missed by: {}", passed.join(", "))?;
     Ok("every spelling of the host is refused by its limit or as malformed".to_owned())
 }
 
 /// A header that was counted cannot be taken out by `Connection`.
-pub(crate) fn headers_named_by_connection(context: &AttackContext) -> AttackResult {
+pub(crate) fn headers_named_by_connection(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;
     let mut passed = Vec::new();
     for name in ["x-api-key", "Authorization", "Cookie", "X-Forwarded-For", "Host", "Content-Length"] {
         let headers =
             format!("x-api-key: k\r\nAuthorization: a\r\nCookie: a=b\r\nConnection: close, {name}\r\n");
-        let answer = http1::ask(daemon.proxy()?, &request("GET", "/keyed", "a.example", &headers))?;
+        let answer = raw::ask(daemon.proxy()?, &request("GET", "/keyed", "a.example", &headers))?;
         if answer.status != 400 {
             passed.push(name);
         }
     }
-    require(passed.is_empty(), || format!("Connection may name: {}", passed.join(", ")))?;
+    require!(passed.is_empty(), "Connection may name: {}", passed.join(", "))?;
     let ordinary = request("GET", "/keyed", "a.example", "x-api-key: k\r\nConnection: close\r\n");
-    let status = http1::ask(daemon.proxy()?, &ordinary)?.status;
-    require(status == 200, || format!("`Connection: close` alone is answered {status}"))?;
+    let status = raw::ask(daemon.proxy()?, &ordinary)?.status;
+    require!(status == 200, "`Connection: close` alone is answered {status}")?;
     Ok("a Connection header that names an end-to-end header is answered 400".to_owned())
 }
 
 /// Bodies of GET and HEAD arrive, or are refused.
-pub(crate) fn bodies_of_get(context: &AttackContext) -> AttackResult {
+pub(crate) fn bodies_of_get(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;
     let mut lost = Vec::new();
     for method in ["GET", "HEAD", "DELETE", "OPTIONS", "POST"] {
         let mut chunked = request(method, "/", "a.example", "Transfer-Encoding: chunked\r\n");
         chunked.extend_from_slice(b"4\r\nbody\r\n0\r\n\r\n");
-        let mut connection = http1::Http1Connection::open(daemon.proxy()?)?;
+        let mut connection = raw::RawConnection::open(daemon.proxy()?)?;
         connection.send(&chunked)?;
         let head = connection.head()?;
         note_loss(&upstream, &mut lost, &format!("{method} with HTTP/1.1"), head.contains(" 200 "));
@@ -136,37 +136,36 @@ pub(crate) fn bodies_of_get(context: &AttackContext) -> AttackResult {
         let is_passed = answer.is_ok_and(|answer| answer.status == 200);
         note_loss(&upstream, &mut lost, &format!("{method} with HTTP/2"), is_passed);
     }
-    require(lost.is_empty(), || format!("the body is lost of: {}", lost.join(", ")))?;
+    require!(lost.is_empty(), "the body is lost of: {}", lost.join(", "))?;
     Ok("a body without a length reaches the service with every method, or is refused".to_owned())
 }
 
 fn note_loss(upstream: &Upstream, lost: &mut Vec<String>, name: &str, is_passed: bool) {
-    let arrived = upstream.take_received().iter().any(|request| request.body == b"body");
+    let arrived = upstream.take_received().iter().any(|(_, body)| &body[..] == b"body");
     if is_passed && !arrived {
         lost.push(name.to_owned());
     }
 }
 
 /// Cookies that HTTP/2 splits arrive as one.
-pub(crate) fn cookie_crumbs(context: &AttackContext) -> AttackResult {
+pub(crate) fn cookie_crumbs(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;
     let crumbs = [("cookie", "a=1"), ("cookie", "b=2")];
     let answer = http2::ask(daemon.proxy()?, "GET", "/", "a.example", &crumbs, None)?;
     let received = upstream.take_received();
-    let cookies: Vec<&str> = received
-        .iter()
-        .flat_map(|request| request.head.lines())
-        .filter(|line| line.to_lowercase().starts_with("cookie:"))
-        .collect();
-    require(cookies.len() == 1 && cookies[0].contains("a=1; b=2"), || {
-        format!("the answer is {}, and the service receives {cookies:?}", answer.status)
-    })?;
+    let heads = received.iter().map(|(parts, _)| &parts.headers);
+    let cookies: Vec<_> = heads.flat_map(|headers| headers.get_all("cookie")).collect();
+    require!(
+        cookies.len() == 1 && cookies[0] == "a=1; b=2",
+        "the answer is {}, and the service receives {cookies:?}",
+        answer.status
+    )?;
     Ok(format!("the service receives {cookies:?}"))
 }
 
 /// Headers that identify the client do not pass from untrusted peers.
-pub(crate) fn headers_of_identity(context: &AttackContext) -> AttackResult {
+pub(crate) fn headers_of_identity(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;
     let mut headers = String::from("x-user: ada\r\n");
@@ -174,42 +173,37 @@ pub(crate) fn headers_of_identity(context: &AttackContext) -> AttackResult {
         headers.push_str(name);
         headers.push_str(": forged\r\n");
     }
-    let answer = http1::ask(daemon.proxy()?, &request("GET", "/", "a.example", &headers))?;
+    let answer = raw::ask(daemon.proxy()?, &request("GET", "/", "a.example", &headers))?;
     let received = upstream.take_received();
-    let passed: Vec<&str> = IDENTITY_HEADERS
-        .into_iter()
-        .filter(|name| {
-            received
-                .iter()
-                .any(|request| http1::header_in(&request.head, name).is_some_and(|value| value == "forged"))
-        })
-        .collect();
-    require(passed.is_empty(), || format!("forged, and passed on: {}", passed.join(", ")))?;
+    let is_forged = |name: &&str| {
+        received.iter().any(|(parts, _)| parts.headers.get(*name).is_some_and(|value| value == "forged"))
+    };
+    let passed: Vec<&str> = IDENTITY_HEADERS.into_iter().filter(is_forged).collect();
+    require!(passed.is_empty(), "forged, and passed on: {}", passed.join(", "))?;
     Ok(format!("none of {} passes (answered {})", IDENTITY_HEADERS.join(", "), answer.status))
 }
 
 /// TRACE does not pass.
-pub(crate) fn trace(context: &AttackContext) -> AttackResult {
+pub(crate) fn trace(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;
-    let status = http1::ask(daemon.proxy()?, &request("TRACE", "/", "a.example", ""))?.status;
+    let status = raw::ask(daemon.proxy()?, &request("TRACE", "/", "a.example", ""))?.status;
     let received = upstream.take_received().len();
-    require(received == 0, || format!("TRACE reaches the service and is answered {status}"))?;
+    require!(received == 0, "TRACE reaches the service and is answered {status}")?;
     Ok(format!("TRACE is answered {status}"))
 }
 
 /// A client that wants no HTML gets none.
-pub(crate) fn refusals_in_html(context: &AttackContext) -> AttackResult {
+pub(crate) fn refusals_in_html(context: &RunContext) -> AttackResult {
     let upstream = Upstream::start(Manner::Plain)?;
     let daemon = Daemon::start(context, &policy(&upstream))?;
     let accept = "Accept: text/html;q=0, application/json\r\n";
-    let ask = || {
-        http1::ask(daemon.proxy()?, &request("GET", "/", "limited.example", accept)).map_err(Failure::from)
-    };
+    let ask =
+        || raw::ask(daemon.proxy()?, &request("GET", "/", "limited.example", accept)).map_err(Failure::from);
     ask()?;
     let refused = ask()?;
     let kind = refused.header("content-type").unwrap_or("nothing").to_owned();
-    require(refused.status == 429, || format!("the second request is answered {}", refused.status))?;
-    require(!kind.contains("html"), || format!("`text/html;q=0` is answered with {kind}"))?;
+    require!(refused.status == 429, "the second request is answered {}", refused.status)?;
+    require!(!kind.contains("html"), "`text/html;q=0` is answered with {kind}")?;
     Ok(format!("`text/html;q=0` is answered with {kind}"))
 }

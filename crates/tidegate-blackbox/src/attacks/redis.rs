@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::daemon::Daemon;
-use crate::http1::{self, Http1Connection};
-use crate::redis_relay::{RedisRelay, RedisServer, RelayMode};
+use crate::http1::{self, Http1Client};
+use crate::redis_relay::{self, RedisRelay, RelayMode, start_server};
 
 /// How long a fault lasts.
 const FAULT: Duration = Duration::from_secs(6);
@@ -42,11 +42,7 @@ struct Fault {
 }
 
 fn faults() -> Vec<Fault> {
-    let speaks = |name, bytes: &[u8]| Fault {
-        name,
-        mode: Some(RelayMode::Speaks(bytes.to_vec())),
-        ends_connections: true,
-    };
+    let speaks = |name, bytes| Fault { name, mode: Some(RelayMode::Speaks(bytes)), ends_connections: true };
     let fails = |name, error| Fault { name, mode: Some(RelayMode::Fails(error)), ends_connections: false };
     vec![
         Fault { name: "frozen", mode: Some(RelayMode::Frozen), ends_connections: false },
@@ -69,7 +65,7 @@ fn faults() -> Vec<Fault> {
 }
 
 /// The link recovers within seconds from every fault.
-pub(crate) fn faults_of_the_server(context: &AttackContext) -> AttackResult {
+pub(crate) fn faults_of_the_server(context: &RunContext) -> AttackResult {
     let faults = faults();
     let results: Vec<Result<Duration, Failure>> = thread::scope(|scope| {
         let threads: Vec<_> = faults.iter().map(|fault| scope.spawn(|| recovery(context, fault))).collect();
@@ -85,17 +81,17 @@ pub(crate) fn faults_of_the_server(context: &AttackContext) -> AttackResult {
         }
     }
     let held = held.join(", ");
-    require(failed.is_empty(), || format!("{}; recovered: {held}", failed.join("; ")))?;
+    require!(failed.is_empty(), "{}; recovered: {held}", failed.join("; "))?;
     Ok(format!("recovered: {held}"))
 }
 
 /// How long the daemon takes to use the server again after `fault`.
-fn recovery(context: &AttackContext, fault: &Fault) -> Result<Duration, Failure> {
-    let server = RedisServer::start()?;
+fn recovery(context: &RunContext, fault: &Fault) -> Result<Duration, Failure> {
+    let server = start_server(&[])?;
     let relay = RedisRelay::start(&server)?;
     let daemon = Daemon::start(context, &policy(&relay))?;
-    let mut connection = Http1Connection::open(daemon.http()?)?;
-    let mut check = || -> Result<u16, Failure> { Ok(connection.ask(&http1::check("honest", "ada"))?.status) };
+    let mut connection = Http1Client::open(daemon.http()?)?;
+    let mut check = || -> Result<u16, Failure> { Ok(connection.ask(http1::check("honest", "ada"))?.status) };
     let began = Instant::now();
     while check()? != 200 {
         if began.elapsed() > RECOVERY_MAX {
@@ -113,9 +109,6 @@ fn recovery(context: &AttackContext, fault: &Fault) -> Result<Duration, Failure>
     // Of a half-open server new connections are served, so it has recovered as soon as it has
     // begun.
     let lasts = if matches!(fault.mode, None | Some(RelayMode::HalfOpen)) { Duration::ZERO } else { FAULT };
-    if fault.mode.is_none() {
-        relay.move_to(&server);
-    }
     while began.elapsed() < lasts {
         check()?;
         thread::sleep(CHECK_EVERY);
@@ -128,29 +121,27 @@ fn recovery(context: &AttackContext, fault: &Fault) -> Result<Duration, Failure>
     // The first answers may come from before the daemon has noticed.
     thread::sleep(CHECK_EVERY);
     while check()? != 200 {
-        require(recovered.elapsed() < RECOVERY_MAX, || {
-            format!("no check is admitted {} s after the server's recovery", RECOVERY_MAX.as_secs())
-        })?;
+        require!(
+            recovered.elapsed() < RECOVERY_MAX,
+            "no check is admitted {} s after the server's recovery",
+            RECOVERY_MAX.as_secs()
+        )?;
         thread::sleep(CHECK_EVERY);
     }
     Ok(recovered.elapsed())
 }
 
 /// A damaged key fails its own callers only.
-pub(crate) fn damaged_keys(context: &AttackContext) -> AttackResult {
-    let server = RedisServer::start()?;
+pub(crate) fn damaged_keys(context: &RunContext) -> AttackResult {
+    let server = start_server(&[])?;
     let relay = RedisRelay::start(&server)?;
     let daemon = Daemon::start(context, &policy(&relay))?;
     let address = daemon.http()?;
-    http1::ask(address, &http1::check("honest", "first"))?;
-    let before = server.keys()?;
-    http1::ask(address, &http1::check("honest", "damaged"))?;
-    let keys = server.keys()?;
-    let new: Vec<String> = keys
-        .into_iter()
-        .filter(|key| !before.contains(key))
-        .filter_map(|key| String::from_utf8(key).ok())
-        .collect();
+    http1::ask(address, http1::check("honest", "first"))?;
+    let before = redis_relay::keys(&server)?;
+    http1::ask(address, http1::check("honest", "damaged"))?;
+    let keys = redis_relay::keys(&server)?;
+    let new: Vec<String> = keys.into_iter().filter(|key| !before.contains(key)).collect();
     if new.is_empty() {
         return Err(Failure::Unfinished("a check makes no key in Redis".to_owned()));
     }
@@ -163,11 +154,11 @@ pub(crate) fn damaged_keys(context: &AttackContext) -> AttackResult {
             for command in &commands {
                 let mut words = command.clone();
                 words.insert(1, key);
-                server.ask(&words)?;
+                redis_relay::ask(&server, &words)?;
             }
         }
         let (failed, total) = callers_beside_a_damaged_key(address)?;
-        require(failed == 0, || format!("a key {kind} fails {failed} of {total} checks of other callers"))?;
+        require!(failed == 0, "a key {kind} fails {failed} of {total} checks of other callers")?;
         seen.push(format!("a key {kind} fails none of {total} checks of other callers"));
     }
     Ok(seen.join(", "))
@@ -177,10 +168,10 @@ pub(crate) fn damaged_keys(context: &AttackContext) -> AttackResult {
 /// how many.
 fn callers_beside_a_damaged_key(address: std::net::SocketAddr) -> Result<(usize, usize), Failure> {
     let asks = |user: &str, count: usize| -> std::io::Result<usize> {
-        let mut connection = Http1Connection::open(address)?;
+        let mut connection = Http1Client::open(address)?;
         let mut failed = 0;
         for _ in 0..count {
-            failed += usize::from(connection.ask(&http1::check("honest", user))?.status != 200);
+            failed += usize::from(connection.ask(http1::check("honest", user))?.status != 200);
         }
         Ok(failed)
     };
@@ -198,34 +189,36 @@ fn callers_beside_a_damaged_key(address: std::net::SocketAddr) -> Result<(usize,
 }
 
 /// A reply without end takes no memory.
-pub(crate) fn endless_replies(context: &AttackContext) -> AttackResult {
-    let server = RedisServer::start()?;
+pub(crate) fn endless_replies(context: &RunContext) -> AttackResult {
+    let server = start_server(&[])?;
     let relay = RedisRelay::start(&server)?;
     relay.set_mode(RelayMode::Floods, true);
     let daemon = Daemon::start(context, &policy(&relay))?;
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(4) {
-        http1::ask(daemon.http()?, &http1::check("honest", "ada"))?;
+        http1::ask(daemon.http()?, http1::check("honest", "ada"))?;
         thread::sleep(CHECK_EVERY);
     }
     let used = daemon.memory_above_idle() >> 20;
     let seen = format!("{} connections that reply with a text of 1 GiB took {used} MiB", relay.accepted());
-    require(used <= 256, || seen.clone())?;
+    require!(used <= 256, "{seen}")?;
     Ok(seen)
 }
 
 /// A server without memory is reported as an unavailable store.
-pub(crate) fn servers_out_of_memory(context: &AttackContext) -> AttackResult {
-    let server = RedisServer::start()?;
+pub(crate) fn servers_out_of_memory(context: &RunContext) -> AttackResult {
+    let server = start_server(&[])?;
     let relay = RedisRelay::start(&server)?;
     let daemon = Daemon::start(context, &policy(&relay))?;
     let address = daemon.http()?;
-    http1::ask(address, &http1::check("honest", "ada"))?;
-    server.ask(&["CONFIG", "SET", "maxmemory", "1"])?;
-    let answer = http1::ask(address, &http1::check("honest", "grace"))?;
+    http1::ask(address, http1::check("honest", "ada"))?;
+    redis_relay::ask(&server, &["CONFIG", "SET", "maxmemory", "1"])?;
+    let answer = http1::ask(address, http1::check("honest", "grace"))?;
     let (reason, status) = (answer.member("reason"), answer.status);
-    require(reason == "store_unavailable", || {
-        format!("with `maxmemory` reached a check gets {status} {reason}: {}", answer.member("detail"))
-    })?;
+    require!(
+        reason == "store_unavailable",
+        "with `maxmemory` reached a check gets {status} {reason}: {}",
+        answer.member("detail")
+    )?;
     Ok(format!("with `maxmemory` reached a check gets {status} {reason}: {}", answer.member("detail")))
 }

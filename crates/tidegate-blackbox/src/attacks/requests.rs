@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use tidegate_test_support::TemporaryFolder;
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::daemon::Daemon;
-use crate::{grpc, http1, http2};
+use crate::grpc::{self, GrpcClient};
+use crate::http1;
+use crate::raw;
 
 const POLICY: &str = r"
 listen: { http: '127.0.0.1:0', grpc: '127.0.0.1:0' }
@@ -25,22 +27,23 @@ const METADATA_ENTRIES: usize = 200;
 fn require_statuses(daemon: &Daemon<'_>, requests: &[(&str, Vec<u8>, u16)]) -> AttackResult {
     let mut wrong = Vec::new();
     for (name, request, expected) in requests {
-        let status = http1::ask(daemon.http()?, request).map(|answer| answer.status);
+        let status = raw::ask(daemon.http()?, request).map(|answer| answer.status);
         match status {
             Ok(status) if status == *expected => {}
             Ok(status) => wrong.push(format!("{name}: {status} instead of {expected}")),
             Err(error) => wrong.push(format!("{name}: {error} instead of {expected}")),
         }
     }
-    require(wrong.is_empty(), || wrong.join("; "))?;
+    require!(wrong.is_empty(), "{}", wrong.join("; "))?;
     let names: Vec<String> = requests.iter().map(|(name, _, status)| format!("{name} {status}")).collect();
     Ok(names.join(", "))
 }
 
 /// Parameters that stand twice are not taken.
-pub(crate) fn doubled_parameters(context: &AttackContext) -> AttackResult {
+pub(crate) fn doubled_parameters(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
-    let ask = |query: &str| http1::get(&format!("/v1/authorize?namespace=honest&user=ada{query}"));
+    let ask =
+        |query: &str| raw::encoded(&http1::get(&format!("/v1/authorize?namespace=honest&user=ada{query}")));
     require_statuses(
         &daemon,
         &[
@@ -54,7 +57,7 @@ pub(crate) fn doubled_parameters(context: &AttackContext) -> AttackResult {
 }
 
 /// HTTP/1.1 without exactly one Host is not served.
-pub(crate) fn hosts_missing_or_doubled(context: &AttackContext) -> AttackResult {
+pub(crate) fn hosts_missing_or_doubled(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let ask = |hosts: &str| {
         format!("GET /v1/authorize?namespace=honest&user=ada HTTP/1.1\r\n{hosts}\r\n").into_bytes()
@@ -70,67 +73,64 @@ pub(crate) fn hosts_missing_or_doubled(context: &AttackContext) -> AttackResult 
 }
 
 /// A page of another site changes nothing through a browser on the same machine.
-pub(crate) fn requests_of_other_sites(context: &AttackContext) -> AttackResult {
+pub(crate) fn requests_of_other_sites(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let body = r#"{"namespace":"honest","attributes":{"user":"ada"}}"#;
-    let reset = |headers: &str| http1::with_body("POST", "/v1/reset", headers, body);
+    let reset = |headers: &[_]| raw::encoded(&http1::with_body("POST", "/v1/reset", headers, body));
     let text = |headers: &str| {
         let length = body.len();
         let head = format!("POST /v1/reset HTTP/1.1\r\n{headers}content-type: text/plain\r\n");
         format!("{head}content-length: {length}\r\n\r\n{body}").into_bytes()
     };
     let requests = [
-        ("Origin", reset("origin: https://evil.example\r\n")),
-        ("Sec-Fetch-Site", reset("sec-fetch-site: cross-site\r\n")),
+        ("Origin", reset(&[("origin", "https://evil.example")])),
+        ("Sec-Fetch-Site", reset(&[("sec-fetch-site", "cross-site")])),
         ("text/plain with Origin", text("host: localhost\r\norigin: https://evil.example\r\n")),
         ("a foreign Host", text("host: evil.example\r\n")),
     ];
-    let control = http1::ask(daemon.http()?, &reset(""))?.status;
-    require(control == 200, || format!("a reset of this machine gets {control}"))?;
+    let control = raw::ask(daemon.http()?, &reset(&[]))?.status;
+    require!(control == 200, "a reset of this machine gets {control}")?;
     let mut taken = Vec::new();
     for (name, request) in requests {
-        if http1::ask(daemon.http()?, &request)?.status == 200 {
+        if raw::ask(daemon.http()?, &request)?.status == 200 {
             taken.push(name);
         }
     }
-    require(taken.is_empty(), || format!("/v1/reset is done with: {}", taken.join(", ")))?;
+    require!(taken.is_empty(), "/v1/reset is done with: {}", taken.join(", "))?;
     Ok("no reset with Origin, Sec-Fetch-Site or a foreign Host is done".to_owned())
 }
 
 /// A JSON array is no object.
-pub(crate) fn arrays_for_objects(context: &AttackContext) -> AttackResult {
+pub(crate) fn arrays_for_objects(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let object = r#"{"namespace":"honest","attributes":{"user":"ada"}}"#;
     let array = r#"["honest",{"user":"ada"}]"#;
+    let post = |path, body| raw::encoded(&http1::post(path, body));
     require_statuses(
         &daemon,
         &[
-            ("an object", http1::post("/v1/check", object), 200),
-            ("an array at /v1/check", http1::post("/v1/check", array), 400),
-            ("an array at /v1/reset", http1::post("/v1/reset", r#"["honest",{"user":"ada"},null]"#), 400),
-            ("an array at /v1/report", http1::post("/v1/report", r#"["honest",{"user":"ada"},1]"#), 400),
+            ("an object", post("/v1/check", object), 200),
+            ("an array at /v1/check", post("/v1/check", array), 400),
+            ("an array at /v1/reset", post("/v1/reset", r#"["honest",{"user":"ada"},null]"#), 400),
+            ("an array at /v1/report", post("/v1/report", r#"["honest",{"user":"ada"},1]"#), 400),
         ],
     )
 }
 
 /// gRPC takes no more metadata than HTTP takes headers.
-pub(crate) fn metadata_entries(context: &AttackContext) -> AttackResult {
+pub(crate) fn metadata_entries(context: &RunContext) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let names: Vec<String> = (0..METADATA_ENTRIES).map(|number| format!("x-entry-{number}")).collect();
-    let mut headers = vec![("content-type", "application/grpc"), ("te", "trailers")];
-    headers.extend(names.iter().map(|name| (name.as_str(), "1")));
-    let descriptor = grpc::Descriptor { key: "user", value: "ada", limit: None };
-    let body = grpc::request("honest", descriptor);
+    let request = grpc::request("honest", "user", "ada");
     // A reset stream is a refusal too.
-    let answer = http2::ask(daemon.grpc()?, "POST", grpc::PATH, "localhost", &headers, Some(&body));
-    let code = answer.ok().and_then(|answer| grpc::overall_code(&answer.body));
-    require(code.is_none(), || format!("a call with {METADATA_ENTRIES} metadata entries is answered OK"))?;
-    grpc::ask(daemon.grpc()?, "honest", descriptor)?;
+    let answer = GrpcClient::open(daemon.grpc()?)?.ask(request.clone(), &names)?;
+    require!(answer.is_err(), "a call with {METADATA_ENTRIES} metadata entries is answered OK")?;
+    grpc::is_admitted(daemon.grpc()?, request)?;
     Ok(format!("a call with {METADATA_ENTRIES} metadata entries is refused, and the next one is served"))
 }
 
 /// No pattern and no value make one check expensive.
-pub(crate) fn patterns_of_many_stars(context: &AttackContext) -> AttackResult {
+pub(crate) fn patterns_of_many_stars(context: &RunContext) -> AttackResult {
     // The letters of the value change without a period, so that an automaton that is built on the
     // way keeps growing.
     let mixed: String =
@@ -151,10 +151,10 @@ pub(crate) fn patterns_of_many_stars(context: &AttackContext) -> AttackResult {
             continue;
         };
         let body = format!(r#"{{"namespace":"honest","attributes":{{"path":"{value}"}}}}"#);
-        let mut connection = http1::Http1Connection::open(daemon.http()?)?;
+        let mut connection = http1::Http1Client::open(daemon.http()?)?;
         for _ in 0..3 {
             let began = Instant::now();
-            let answer = connection.ask(&http1::post("/v1/check", &body))?;
+            let answer = connection.ask(http1::post("/v1/check", &*body))?;
             let took = began.elapsed();
             if answer.status != 200 {
                 return Err(Failure::Unfinished(format!("the check is answered {}", answer.status)));
@@ -163,6 +163,6 @@ pub(crate) fn patterns_of_many_stars(context: &AttackContext) -> AttackResult {
         }
     }
     let seen = format!("the slowest check took {} ms", slowest.as_millis());
-    require(slowest < MATCH_MAX, || seen.clone())?;
+    require!(slowest < MATCH_MAX, "{seen}")?;
     Ok(seen)
 }

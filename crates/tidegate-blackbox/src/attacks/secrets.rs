@@ -5,14 +5,14 @@ use std::process::Command;
 
 use tidegate_test_support::TemporaryFolder;
 
-use crate::attack::{AttackContext, AttackResult, Failure, MEMORY_ABOVE_IDLE_MAX, require};
+use crate::attack::{AttackResult, Failure, MEMORY_ABOVE_IDLE_MAX, RunContext, require};
 use crate::daemon::{Daemon, START_MAX};
 
 /// The size of a file that is no password. It is sparse, and takes no disk.
 const FILE_BYTES: u64 = 1 << 30;
 
 /// A pipe in place of a file does not hang the start.
-pub(crate) fn pipes_for_files(context: &AttackContext) -> AttackResult {
+pub(crate) fn pipes_for_files(context: &RunContext) -> AttackResult {
     let mut hung = Vec::new();
     for setting in ["token_file", "password_file", "cert"] {
         let folder = TemporaryFolder::new();
@@ -44,14 +44,12 @@ pub(crate) fn pipes_for_files(context: &AttackContext) -> AttackResult {
         }
     }
     let seconds = START_MAX.as_secs();
-    require(hung.is_empty(), || {
-        format!("the start hangs for {seconds} s with a pipe as {}", hung.join(", "))
-    })?;
+    require!(hung.is_empty(), "the start hangs for {seconds} s with a pipe as {}", hung.join(", "))?;
     Ok("a pipe as token_file, password_file or cert ends the start with an error".to_owned())
 }
 
 /// A huge file in place of a password is not read whole.
-pub(crate) fn huge_files(context: &AttackContext) -> AttackResult {
+pub(crate) fn huge_files(context: &RunContext) -> AttackResult {
     let mut read = Vec::new();
     for setting in ["password_file", "token_file"] {
         let folder = TemporaryFolder::new();
@@ -75,6 +73,6 @@ pub(crate) fn huge_files(context: &AttackContext) -> AttackResult {
             read.push(format!("{setting} takes {} MiB", peak >> 20));
         }
     }
-    require(read.is_empty(), || format!("a file of 1 GiB as {}", read.join(", ")))?;
+    require!(read.is_empty(), "a file of 1 GiB as {}", read.join(", "))?;
     Ok("a file of 1 GiB as password_file or token_file is not read whole".to_owned())
 }

@@ -5,16 +5,19 @@
 //! that are only looked at, and through the proxy with large heads and with bodies that have begun.
 //! The daemon may then have grown by 1.3 times `memory.waiting`.
 
+use std::iter::{once, repeat_n};
 use std::thread;
 use std::time::Duration;
 
 use tidegate_test_support::holds_within;
+use tidegate_wire::envoy::RateLimitDescriptor;
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, all_hold, require};
 use crate::daemon::Daemon;
 use crate::grpc;
-use crate::http1::{self, Http1Connection};
+use crate::http1;
 use crate::http2_frames::{Http2Connection, post_fields};
+use crate::raw::{self, RawConnection};
 use crate::upstream::{Manner, Upstream};
 
 /// Callers that connect before the waiting requests are counted again.
@@ -57,7 +60,7 @@ const ALL: [WaitingProtocol; 6] = [
 
 /// How much is filled.
 #[derive(Clone, Copy, Debug)]
-struct FilledMemory {
+pub(crate) struct FilledMemory {
     /// `memory.waiting` in MiB.
     bound_mib: u64,
     /// The most growth of the daemon in hundredths of the bound. Of a small bound more is noise.
@@ -71,42 +74,25 @@ struct FilledMemory {
     at_once: usize,
 }
 
-const BRIEF: FilledMemory =
+/// 24 MiB.
+pub(crate) const BRIEF: FilledMemory =
     FilledMemory { bound_mib: 24, growth_max: 150, looked_at: 15_000, counts_spare: false, at_once: 3 };
-const LONG: FilledMemory =
+/// 48 MiB, over one protocol after the other.
+pub(crate) const LONG: FilledMemory =
     FilledMemory { bound_mib: 48, growth_max: 130, looked_at: BODY_BYTES, counts_spare: true, at_once: 1 };
 
-/// 24 MiB over each protocol.
-pub(crate) fn brief_run(context: &AttackContext) -> AttackResult {
-    run_all(context, BRIEF)
-}
-
-/// 48 MiB over each protocol, one after the other.
-pub(crate) fn long_run(context: &AttackContext) -> AttackResult {
-    run_all(context, LONG)
-}
-
-fn run_all(context: &AttackContext, filled: FilledMemory) -> AttackResult {
-    let (mut seen, mut failed) = (Vec::new(), Vec::new());
-    for at_once in ALL.chunks(filled.at_once) {
-        let results = thread::scope(|scope| {
+/// Fills the memory over each protocol.
+pub(crate) fn run_all(context: &RunContext, filled: FilledMemory) -> AttackResult {
+    all_hold(ALL.chunks(filled.at_once).flat_map(|at_once| {
+        thread::scope(|scope| {
             let run = |protocol| scope.spawn(move || run(context, protocol, filled));
             let runs: Vec<_> = at_once.iter().copied().map(run).collect();
             runs.into_iter().map(|one| one.join().expect("a run does not panic")).collect::<Vec<_>>()
-        });
-        for result in results {
-            match result {
-                Ok(text) => seen.push(text),
-                Err(Failure::GotThrough(text)) => failed.push(text),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    require(failed.is_empty(), || failed.join("; "))?;
-    Ok(seen.join("; "))
+        })
+    }))
 }
 
-fn run(context: &AttackContext, protocol: WaitingProtocol, filled: FilledMemory) -> AttackResult {
+fn run(context: &RunContext, protocol: WaitingProtocol, filled: FilledMemory) -> AttackResult {
     let bound_mib = filled.bound_mib;
     let upstream = Upstream::start(Manner::Plain)?;
     let policy = format!(
@@ -119,8 +105,8 @@ fn run(context: &AttackContext, protocol: WaitingProtocol, filled: FilledMemory)
     );
     let start = if filled.counts_spare { Daemon::start } else { Daemon::start_without_spare_memory };
     let daemon = start(context, &policy)?;
-    let held = http1::ask(daemon.http()?, &http1::post("/v1/check", &format!("{CHECK}}}")))?;
-    require(held.status == 200, || format!("the first check gets {} {}", held.status, held.reason()))?;
+    let held = http1::ask(daemon.http()?, http1::post("/v1/check", format!("{CHECK}}}")))?;
+    require!(held.status == 200, "the first check gets {} {}", held.status, held.reason())?;
     let waiting = || daemon.metric("tidegate_proxy_waiting").unwrap_or(0) as usize;
     let mut first = Vec::new();
     for _ in 0..if filled.counts_spare { 0 } else { 2 * STEP } {
@@ -128,9 +114,11 @@ fn run(context: &AttackContext, protocol: WaitingProtocol, filled: FilledMemory)
     }
     holds_within(ARRIVAL_MAX, || waiting() >= first.len());
     drop(first);
-    require(holds_within(LEAVING_MAX, || waiting() == 0), || {
-        format!("{protocol:?}: {} wait after their callers have left", waiting())
-    })?;
+    require!(
+        holds_within(LEAVING_MAX, || waiting() == 0),
+        "{protocol:?}: {} wait after their callers have left",
+        waiting()
+    )?;
     let before = daemon.growth();
     let mut callers = Vec::new();
     let mut asked = 0;
@@ -148,21 +136,22 @@ fn run(context: &AttackContext, protocol: WaitingProtocol, filled: FilledMemory)
     let bound = bound_mib << 20;
     let part = grown * 100 / bound;
     let text = format!("{protocol:?}: {most} wait, {} KiB for {bound_mib} MiB, {part} %", grown >> 10);
-    require(callers.len() < CALLERS_MAX && most >= STEP && part <= filled.growth_max, || text.clone())?;
+    require!(callers.len() < CALLERS_MAX && most >= STEP && part <= filled.growth_max, "{text}")?;
     drop(callers);
-    require(holds_within(LEAVING_MAX, || waiting() == 0), || {
-        format!("{text}; {} wait after their callers have left", waiting())
-    })?;
-    let release = format!(r#"{{"permit":"{}"}}"#, held.member("permit"));
-    http1::ask(daemon.http()?, &http1::post("/v1/release", &release))?;
-    let after = http1::ask(daemon.http()?, &http1::post("/v1/check", &format!("{CHECK}}}")))?;
-    require(after.status == 200, || format!("{text}; afterwards a check gets {}", after.status))?;
+    require!(
+        holds_within(LEAVING_MAX, || waiting() == 0),
+        "{text}; {} wait after their callers have left",
+        waiting()
+    )?;
+    http1::ask(daemon.http()?, http1::release(&held.member("permit")))?;
+    let after = http1::ask(daemon.http()?, http1::post("/v1/check", format!("{CHECK}}}")))?;
+    require!(after.status == 200, "{text}; afterwards a check gets {}", after.status)?;
     Ok(text)
 }
 
 /// A caller with requests that wait.
 enum WaitingCaller {
-    Http1(#[expect(dead_code, reason = "it is kept open")] Http1Connection),
+    Http1(#[expect(dead_code, reason = "it is kept open")] RawConnection),
     Http2(#[expect(dead_code, reason = "it is kept open")] Http2Connection),
 }
 
@@ -182,13 +171,17 @@ impl WaitingCaller {
             WaitingProtocol::Grpc => daemon.grpc()?,
             WaitingProtocol::ProxyHttp1 | WaitingProtocol::ProxyHttp2 => daemon.proxy()?,
         };
+        let others: Vec<_> = names.iter().map(|name| (name.as_str(), value.as_str())).collect();
         if matches!(protocol, WaitingProtocol::Http1 | WaitingProtocol::ProxyHttp1) {
-            let head = names.iter().map(|name| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
-            let mut connection = Http1Connection::open(address)?;
+            let mut connection = RawConnection::open(address)?;
             if matches!(protocol, WaitingProtocol::Http1) {
-                connection.send(&http1::with_body("POST", "/v1/check", &head, &body))?;
+                let request = http1::with_body("POST", "/v1/check", &others, body);
+                connection.send(&raw::encoded(&request))?;
             } else {
                 // As much of the body as the daemon takes, which does not read it.
+                let head = others
+                    .iter()
+                    .fold(String::new(), |head, (name, value)| head + name + ": " + value + "\r\n");
                 let head = format!(
                     "POST / HTTP/1.1\r\nhost: a\r\nx-kind: job\r\n{head}content-length: 9000000\r\n\r\n"
                 );
@@ -197,7 +190,6 @@ impl WaitingCaller {
             return Ok((Self::Http1(connection), 1));
         }
         let mut connection = Http2Connection::open(address)?;
-        let others = names.iter().map(|name| (name.as_str(), value.as_str()));
         match protocol {
             WaitingProtocol::Http2 => {
                 let mut fields = post_fields("/v1/check", "application/json");
@@ -217,7 +209,11 @@ impl WaitingCaller {
                 Ok((Self::Http2(connection), 1))
             }
             WaitingProtocol::Grpc => {
-                let message = grpc::request_that_waits("shop", &[("kind", "job")], 60_000, looked_at);
+                let waiting = grpc::descriptor(&[("kind", "job"), ("tidegate-wait-ms", "60000")]);
+                let large = grpc::descriptor(&[("large", &"x".repeat(looked_at))]);
+                let only_read = RateLimitDescriptor { hits_addend: Some(0), ..large };
+                let descriptors = once(waiting).chain(repeat_n(only_read, 4));
+                let message = grpc::framed(&grpc::request_of("shop", descriptors));
                 let mut fields = post_fields(grpc::PATH, "application/grpc");
                 fields.extend(others);
                 for _ in 0..STREAMS {

@@ -1,6 +1,8 @@
 //! Figures, the gates that they are held against, and verdicts.
 
-use crate::load::measurement::Measurement;
+use std::time::Duration;
+
+use crate::load::measurement::{LATENESS_P99_MAX, Measurement, millis};
 
 /// The condition on a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,16 +91,14 @@ impl Findings {
     pub fn begin_run(&mut self, name: &str, run: &Measurement) {
         self.is_counted = run.is_on_time();
         let lateness = run.lateness();
-        let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
         let note = format!(
             "p50 {:.1}, max {:.1} ms; {} requests: {}",
-            ms(lateness.p50),
-            ms(lateness.max),
+            millis(lateness.p50),
+            millis(lateness.max),
             lateness.count,
             run.endings()
         );
-        let bound = ms(crate::load::measurement::LATENESS_P99_MAX);
-        let (value, gate) = (ms(lateness.p99), Gate::AtMost(bound));
+        let (value, gate) = (millis(lateness.p99), Gate::AtMost(millis(LATENESS_P99_MAX)));
         self.gated(&format!("{name}: lateness p99"), value, "ms", gate, &note);
     }
 
@@ -117,9 +117,13 @@ impl Findings {
         self.add(name, Some(value), unit, None, Verdict::Shown, note);
     }
 
-    /// Adds a figure that could not be read.
-    pub fn absent(&mut self, name: &str, unit: &'static str, gate: Gate, note: &str) {
-        self.add(name, None, unit, Some(gate), Verdict::Absent, note);
+    /// Adds a time with the longest that it may be. The error says why it could not be read.
+    pub fn timed(&mut self, name: &str, time: Result<Duration, impl AsRef<str>>, at_most: Duration) {
+        let gate = Gate::AtMost(millis(at_most));
+        match time {
+            Ok(time) => self.gated(name, millis(time), "ms", gate, ""),
+            Err(reason) => self.add(name, None, "ms", Some(gate), Verdict::Absent, reason.as_ref()),
+        }
     }
 
     /// Notes that the experiment could not be run to its end.
@@ -154,8 +158,6 @@ impl Findings {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::load::measurement::{Ending, Sample};
     use crate::load::schedule::Schedule;
@@ -193,7 +195,7 @@ mod tests {
     #[test]
     fn a_figure_that_could_not_be_read_fails_the_suite() {
         let mut findings = Findings::default();
-        findings.absent("a", "s", Gate::AtMost(6.0), "answers 404");
+        findings.timed("a", Err("answers 404"), Duration::from_secs(6));
         assert!(findings.figures()[0].verdict.is_failure());
     }
 }

@@ -28,7 +28,7 @@ pub struct Gauges {
 impl Gauges {
     /// Reads them at the listener for operators.
     pub fn read(address: SocketAddr) -> Result<Self, Failure> {
-        let answer = http1::ask(address, &http1::get("/metrics"))?;
+        let answer = http1::ask(address, http1::get("/metrics"))?;
         if answer.status != 200 {
             return Err(Failure::Unfinished(format!("/metrics answers {}", answer.status)));
         }
@@ -93,7 +93,7 @@ pub fn time_until(
 
 /// The load level of a resource: its word in lower case. The error says why it could not be read.
 pub fn level(address: SocketAddr, resource: &str) -> Result<String, String> {
-    let answer = http1::ask(address, &http1::get(RESOURCES_PATH)).map_err(|error| error.to_string())?;
+    let answer = http1::ask(address, http1::get(RESOURCES_PATH)).map_err(|error| error.to_string())?;
     if answer.status != 200 {
         return Err(format!("GET {RESOURCES_PATH} answers {}", answer.status));
     }

@@ -4,14 +4,19 @@
 //! One thread with one event loop: on two cores, the daemon and its upstreams need the rest.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use http::Uri;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::{Client, ResponseFuture};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
+use tower::service_fn;
 
-use crate::load::client::{ClientConnection, Reply};
+use crate::http1;
 use crate::load::measurement::{Ending, Measurement, Sample};
 use crate::load::schedule::Schedule;
 
@@ -22,51 +27,29 @@ pub const DEADLINE: Duration = Duration::from_millis(500);
 /// The most connections that are kept while they carry no request.
 const IDLE_MAX: usize = 1024;
 
-/// Connections that carry no request. The one that was used last is used first, so that those which
-/// are not needed stay idle.
-#[derive(Debug)]
-struct ConnectionPool {
-    address: SocketAddr,
-    idle: Mutex<Vec<ClientConnection>>,
+/// Connects to `address` whatever a URI says.
+async fn connect(address: SocketAddr) -> std::io::Result<TokioIo<TcpStream>> {
+    let stream = http1::connect(address).await?;
+    // A client whose deadline has passed resets the connection. An orderly end would keep its port
+    // for a minute, and at 2 000 requests a second there are not enough ports.
+    stream.set_zero_linger()?;
+    Ok(TokioIo::new(stream))
 }
 
-impl ConnectionPool {
-    fn take(&self) -> Option<ClientConnection> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    fn put_back(&self, connection: ClientConnection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE_MAX {
-            idle.push(connection);
-        }
-    }
-
-    /// Asks over an idle connection. A server may close an idle connection at any time, so a failed
-    /// request is sent once more over a new one, as HTTP clients do with requests that are safe.
-    async fn ask(&self, request: &[u8]) -> std::io::Result<u16> {
-        if let Some(connection) = self.take()
-            && let Ok(status) = self.ask_over(connection, request).await
-        {
-            return Ok(status);
-        }
-        self.ask_over(ClientConnection::open(self.address).await?, request).await
-    }
-
-    async fn ask_over(&self, mut connection: ClientConnection, request: &[u8]) -> std::io::Result<u16> {
-        let Reply { status, keeps_alive } = connection.ask(request).await?;
-        if keeps_alive {
-            self.put_back(connection);
-        }
-        Ok(status)
-    }
+/// The status of a request of which the whole answer has come.
+async fn status_of(answer: ResponseFuture) -> Option<u16> {
+    let answer = answer.await.ok()?;
+    let status = answer.status().as_u16();
+    answer.into_body().collect().await.ok().map(|_| status)
 }
 
 /// Sends all requests of `schedule` to `address`, the first instant being `start`, and returns when
 /// each has its answer or its [`DEADLINE`] has passed.
 pub fn run(schedule: &Schedule, address: SocketAddr, start: Instant) -> std::io::Result<Measurement> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let pool = Arc::new(ConnectionPool { address, idle: Mutex::default() });
+    // The connection that was used last is used first, so that those which are not needed stay idle.
+    let connector = service_fn(move |_: Uri| Box::pin(connect(address)));
+    let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(IDLE_MAX).build(connector);
     let samples = runtime.block_on(async {
         let mut requests = JoinSet::new();
         for arrival in schedule.arrivals() {
@@ -74,18 +57,18 @@ pub fn run(schedule: &Schedule, address: SocketAddr, start: Instant) -> std::io:
             let at = arrival.at;
             // Without this the loop would not give way to the requests that are under way.
             sleep_until(scheduled.into()).await;
-            let (pool, request) = (Arc::clone(&pool), schedule.request(arrival));
+            let (client, request) = (client.clone(), schedule.request(arrival));
             requests.spawn(async move {
                 let lateness = scheduled.elapsed();
-                let answer = timeout_at((scheduled + DEADLINE).into(), pool.ask(&request)).await;
+                let answer = status_of(client.request(request.map(Full::new)));
+                let answer = timeout_at((scheduled + DEADLINE).into(), answer).await;
                 let took = scheduled.elapsed();
                 let ending = match answer {
                     Err(_) => Ending::Late,
-                    Ok(Ok(_)) if took > DEADLINE => Ending::Late,
-                    Ok(Ok(200)) => Ending::Answered,
-                    Ok(Ok(status @ (429 | 503))) => Ending::Refused(status),
-                    Ok(Ok(status)) => Ending::Failed(Some(status)),
-                    Ok(Err(_)) => Ending::Failed(None),
+                    Ok(Some(_)) if took > DEADLINE => Ending::Late,
+                    Ok(Some(200)) => Ending::Answered,
+                    Ok(Some(status @ (429 | 503))) => Ending::Refused(status),
+                    Ok(status) => Ending::Failed(status),
                 };
                 Sample { stream, at, lateness, took, ending }
             });

@@ -8,6 +8,11 @@ use crate::load::schedule::{Schedule, Stream};
 /// The 99th percentile of the generator's lateness above which a run does not count.
 pub const LATENESS_P99_MAX: Duration = Duration::from_millis(5);
 
+/// A duration in milliseconds.
+pub fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
 /// How a request ended for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {

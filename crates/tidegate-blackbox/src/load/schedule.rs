@@ -6,8 +6,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Request;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::http1::get_with;
 
 /// Requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +29,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The bytes of a request that is `work` for the upstream.
-    pub fn request(&self, work: Duration) -> Vec<u8> {
-        let Self { path, tenant, class, .. } = self;
-        let work = work.as_micros();
-        format!(
-            "GET {path} HTTP/1.1\r\nhost: load\r\nx-tenant: {tenant}\r\nx-class: {class}\r\nx-work-us: {work}\r\n\r\n"
-        )
-        .into_bytes()
+    /// A request that is `work` for the upstream.
+    pub fn request(&self, work: Duration) -> Request<Bytes> {
+        let work = work.as_micros().to_string();
+        let headers = [("x-tenant", self.tenant), ("x-class", self.class), ("x-work-us", &*work)];
+        get_with(&format!("http://localhost{}", self.path), &headers)
     }
 }
 
@@ -93,8 +94,8 @@ impl Schedule {
         &self.arrivals
     }
 
-    /// The bytes of a request.
-    pub fn request(&self, arrival: &Arrival) -> Vec<u8> {
+    /// A request.
+    pub fn request(&self, arrival: &Arrival) -> Request<Bytes> {
         self.streams[arrival.stream].request(arrival.work)
     }
 }

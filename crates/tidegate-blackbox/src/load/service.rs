@@ -7,23 +7,22 @@
 
 use std::collections::VecDeque;
 use std::io::Result;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::http1::header_in;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tokio::time::sleep;
+
+use crate::loopback::{self, ok, serve_http};
 
 /// The path whose answer is [`ServiceCounts`]; it takes no worker.
 pub const COUNTS_PATH: &str = "/counts";
-
-/// The most bytes of a request's head.
-const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// How late the end of a connection may be noticed. The proxy gives a place back and closes the
 /// connection of the request at the same time, so the request that gets the place may be read
@@ -155,82 +154,64 @@ impl Workers {
     }
 }
 
-/// Serves on a port of loopback, a free one if `port` is 0, with `workers` workers. `listening` is
-/// told the address. Ends only with an error.
-pub fn serve(port: u16, workers: usize, listening: impl FnOnce(SocketAddr)) -> Result<()> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let workers = Workers { free: Semaphore::new(workers), state: Mutex::default() };
-    let workers = Arc::new(workers);
-    runtime.block_on(async {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-        listening(listener.local_addr()?);
-        loop {
-            let (stream, _) = listener.accept().await?;
-            let workers = Arc::clone(&workers);
-            // The end of a connection is no concern of the others.
-            tokio::spawn(async move { serve_connection(stream, &workers).await });
-        }
+/// Serves on a free port of loopback with `workers` workers, until the process ends. The address.
+pub fn start(workers: usize) -> Result<SocketAddr> {
+    let workers = Arc::new(Workers { free: Semaphore::new(workers), state: Mutex::default() });
+    loopback::start(move |stream, _| {
+        let workers = Arc::clone(&workers);
+        async move { serve_http(stream, |request| respond(request, Arc::clone(&workers))).await }
     })
 }
 
-/// Serves requests without bodies, one after the other, until the client leaves.
-async fn serve_connection(mut stream: TcpStream, workers: &Arc<Workers>) -> Result<()> {
-    stream.set_nodelay(true)?;
-    let mut received = Vec::new();
-    loop {
-        let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
-            if received.len() > HEAD_BYTES_MAX || stream.read_buf(&mut received).await? == 0 {
-                return Ok(());
-            }
-            continue;
-        };
-        let head: Vec<u8> = received.drain(..end + 4).collect();
-        let head = String::from_utf8_lossy(&head);
-        if head.split(' ').nth(1) == Some(COUNTS_PATH) {
-            let counts = workers.counts(Instant::now());
-            let body = json!({
-                "served": counts.served,
-                "present": counts.present,
-                "present_max": counts.present_max,
-                "attended_max": counts.attended_max,
-                "departed": counts.departed,
-            });
-            answer(&mut stream, &body.to_string()).await?;
-            continue;
+/// A request whose client waits for the answer, or has left if the value is dropped before.
+struct AttendedRequest {
+    workers: Arc<Workers>,
+    arrived: Instant,
+    is_answered: bool,
+}
+
+impl Drop for AttendedRequest {
+    fn drop(&mut self) {
+        let attendance = &mut self.workers.state().attendance;
+        if self.is_answered {
+            attendance.answer();
+        } else {
+            attendance.depart(self.arrived, Instant::now());
         }
-        let work = header_in(&head, "x-work-us").and_then(|work| work.parse().ok());
-        let work = Duration::from_micros(work.unwrap_or(0));
-        let (done, mut is_done) = oneshot::channel();
-        let arrived = Instant::now();
-        workers.arrive(arrived);
-        let of_request = Arc::clone(workers);
-        tokio::spawn(async move {
-            of_request.serve(work).await;
-            // A client that has left is not there to be told.
-            let _ = done.send(());
-        });
-        loop {
-            tokio::select! {
-                _ = &mut is_done => break,
-                read = stream.read_buf(&mut received) => if !matches!(read, Ok(1..)) {
-                    workers.state().attendance.depart(arrived, Instant::now());
-                    return read.map(drop);
-                },
-            }
-        }
-        // Before the answer, or the client could send the next request before this one has ended.
-        workers.state().attendance.answer();
-        answer(&mut stream, "ok\n").await?;
     }
 }
 
-async fn answer(stream: &mut TcpStream, body: &str) -> Result<()> {
-    let length = body.len();
-    stream.write_all(format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}").as_bytes()).await
+async fn respond(request: Request<Incoming>, workers: Arc<Workers>) -> Response<Full<Bytes>> {
+    if request.uri().path() == COUNTS_PATH {
+        let counts = workers.counts(Instant::now());
+        return ok(json!([
+            counts.served,
+            counts.present,
+            counts.present_max,
+            counts.attended_max,
+            counts.departed
+        ])
+        .to_string());
+    }
+    let work = request.headers().get("x-work-us").and_then(|work| work.to_str().ok()?.parse().ok());
+    let work = Duration::from_micros(work.unwrap_or(0));
+    let arrived = Instant::now();
+    workers.arrive(arrived);
+    // Dropped before the answer is sent, or the client could send the next request before this one
+    // has ended.
+    let mut attended = AttendedRequest { workers: Arc::clone(&workers), arrived, is_answered: false };
+    // Goes on when the client has left.
+    let served = tokio::spawn(async move { workers.serve(work).await });
+    attended.is_answered = served.await.is_ok();
+    ok("ok\n")
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::runtime;
+
     use super::*;
 
     const WORK: Duration = Duration::from_millis(25);
@@ -319,12 +300,12 @@ mod tests {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let workers = workers(1);
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
             client.write_all(b"GET / HTTP/1.1\r\nx-work-us: 60000000\r\n\r\n").await.unwrap();
             client.shutdown().await.unwrap();
-            serve_connection(stream, &workers).await.unwrap();
+            serve_http(stream, |request| respond(request, Arc::clone(&workers))).await;
             let counts = workers.counts(Instant::now() + Duration::from_secs(1));
             assert_eq!((counts.served, counts.present, counts.attended_max, counts.departed), (0, 1, 1, 1));
         });

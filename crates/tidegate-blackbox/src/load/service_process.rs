@@ -43,16 +43,10 @@ impl ServiceProcess {
 
     /// Its counts so far.
     pub fn counts(&self) -> Result<ServiceCounts> {
-        let answer = http1::ask(self.address, &http1::get(COUNTS_PATH))?;
-        let body: serde_json::Value = serde_json::from_slice(&answer.body).map_err(Error::other)?;
-        let count = |name: &str| body[name].as_u64().unwrap_or(0);
-        Ok(ServiceCounts {
-            served: count("served"),
-            present: count("present"),
-            present_max: count("present_max"),
-            attended_max: count("attended_max"),
-            departed: count("departed"),
-        })
+        let answer = http1::ask(self.address, http1::get(COUNTS_PATH))?;
+        let counts: [u64; 5] = serde_json::from_slice(&answer.body).map_err(Error::other)?;
+        let [served, present, present_max, attended_max, departed] = counts;
+        Ok(ServiceCounts { served, present, present_max, attended_max, departed })
     }
 
     /// Kills it, as `kill -9` does.

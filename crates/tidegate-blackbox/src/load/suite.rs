@@ -1,10 +1,8 @@
 //! The table of the experiments.
 
-use crate::attack::Failure;
-
+use crate::attack::{Failure, RunContext};
 use crate::load::experiments::{authorize, crashes, factors, neighbour, step, waits};
 use crate::load::findings::{Findings, Verdict};
-use crate::load::testbed::Settings;
 
 /// The part that is repeated, once, when the generator was late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,20 +23,20 @@ pub struct Experiment {
     /// The part that is repeated when the generator was late.
     pub repeats: Repetition,
     /// Runs it. Figures that were found before it failed are kept.
-    pub run: fn(&Settings, &mut Findings) -> Result<(), Failure>,
+    pub run: fn(&RunContext, &mut Findings) -> Result<(), Failure>,
 }
 
 impl Experiment {
     /// Runs it, and again if that is needed so that its figures count.
-    pub fn findings(&self, settings: &Settings) -> Findings {
-        let first = self.run_once(settings);
+    pub fn findings(&self, context: &RunContext) -> Findings {
+        let first = self.run_once(context);
         let is_late = first.figures().iter().any(|figure| figure.verdict == Verdict::Uncounted);
-        if is_late && self.repeats == Repetition::Experiment { self.run_once(settings) } else { first }
+        if is_late && self.repeats == Repetition::Experiment { self.run_once(context) } else { first }
     }
 
-    fn run_once(&self, settings: &Settings) -> Findings {
+    fn run_once(&self, context: &RunContext) -> Findings {
         let mut findings = Findings::default();
-        if let Err(failure) = (self.run)(settings, &mut findings) {
+        if let Err(failure) = (self.run)(context, &mut findings) {
             let (Failure::GotThrough(text) | Failure::Unfinished(text) | Failure::Skipped(text)) = failure;
             findings.unfinished(&text);
         }
@@ -46,48 +44,26 @@ impl Experiment {
     }
 }
 
+macro_rules! experiments {
+    ($($name:literal $repeats:ident $run:path: $asks:literal;)*) => {
+        &[$(Experiment { name: $name, asks: $asks, repeats: Repetition::$repeats, run: $run }),*]
+    };
+}
+
 /// All experiments, in the order in which they run.
-pub const EXPERIMENTS: &[Experiment] = &[
-    Experiment {
-        name: "factors",
-        asks: "E1 and E2: goodput at 1, 2, 5 and 10 times the capacity, and the tenant that matters",
-        repeats: Repetition::Run,
-        run: factors::run,
-    },
-    Experiment {
-        name: "step",
-        asks: "E3: a step from 0.8 to 2 times the capacity and down to 0.5",
-        repeats: Repetition::Experiment,
-        run: step::run,
-    },
-    Experiment {
-        name: "neighbour",
-        asks: "an upstream beside one that is offered 10 times its capacity",
-        repeats: Repetition::Run,
-        run: neighbour::run,
-    },
-    Experiment {
-        name: "killed-upstream",
-        asks: "kill -9 of the upstream at 5 times its capacity",
-        repeats: Repetition::Experiment,
-        run: crashes::killed_upstream,
-    },
-    Experiment {
-        name: "killed-daemon",
-        asks: "kill -9 and restart of the daemon at 5 times the capacity",
-        repeats: Repetition::Experiment,
-        run: crashes::killed_daemon,
-    },
-    Experiment {
-        name: "authorize",
-        asks: "a daemon that is asked only by /v1/authorize, 100 times a second",
-        repeats: Repetition::Experiment,
-        run: authorize::run,
-    },
-    Experiment {
-        name: "waits",
-        asks: "a client that opens 1 000 requests, which wait, and leaves",
-        repeats: Repetition::Experiment,
-        run: waits::run,
-    },
-];
+pub const EXPERIMENTS: &[Experiment] = experiments! {
+    "factors" Run factors::run:
+        "E1 and E2: goodput at 1, 2, 5 and 10 times the capacity, and the tenant that matters";
+    "step" Experiment step::run:
+        "E3: a step from 0.8 to 2 times the capacity and down to 0.5";
+    "neighbour" Run neighbour::run:
+        "an upstream beside one that is offered 10 times its capacity";
+    "killed-upstream" Experiment crashes::killed_upstream:
+        "kill -9 of the upstream at 5 times its capacity";
+    "killed-daemon" Experiment crashes::killed_daemon:
+        "kill -9 and restart of the daemon at 5 times the capacity";
+    "authorize" Experiment authorize::run:
+        "a daemon that is asked only by /v1/authorize, 100 times a second";
+    "waits" Experiment waits::run:
+        "a client that opens 1 000 requests, which wait, and leaves";
+};

@@ -1,10 +1,9 @@
-//! A daemon and its upstreams, and the settings that all experiments share.
+//! A daemon and its upstreams.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackContext, Failure};
+use crate::attack::{Failure, RunContext};
 use crate::daemon::Daemon;
 
 use crate::load::generator;
@@ -42,31 +41,6 @@ pub const OTHER: Stream = Stream {
 /// How long before its first request a run is prepared.
 const LEAD: Duration = Duration::from_millis(50);
 
-/// The settings that all experiments share.
-#[derive(Debug)]
-pub struct Settings {
-    context: AttackContext,
-    is_quick: bool,
-}
-
-impl Settings {
-    /// For the daemon's `binary`. A quick run takes a sixth of the time and judges less strictly
-    /// where a figure needs more samples than it has.
-    pub fn new(binary: &Path, is_quick: bool) -> Self {
-        Self { context: AttackContext::new(binary, 0.0), is_quick }
-    }
-
-    /// Whether the run is a quick one.
-    pub fn is_quick(&self) -> bool {
-        self.is_quick
-    }
-
-    /// `whole`, or `quick` in a quick run.
-    pub fn either<T>(&self, whole: T, quick: T) -> T {
-        if self.is_quick { quick } else { whole }
-    }
-}
-
 /// How the daemon bounds the work in flight at the upstream `app`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppPlaces {
@@ -78,11 +52,11 @@ pub enum AppPlaces {
 
 /// A daemon with two upstreams behind its proxy.
 #[derive(Debug)]
-pub struct Testbed<'settings> {
-    settings: &'settings Settings,
+pub struct Testbed<'run> {
+    context: &'run RunContext,
     policy: String,
     /// Nothing while it is killed.
-    daemon: Option<Daemon<'settings>>,
+    daemon: Option<Daemon<'run>>,
     /// The upstream `app`.
     pub app: ServiceProcess,
     /// The upstream `other`, which must notice nothing.
@@ -90,27 +64,23 @@ pub struct Testbed<'settings> {
     proxy: SocketAddr,
 }
 
-impl<'settings> Testbed<'settings> {
+impl<'run> Testbed<'run> {
     /// Starts all of it. `wait` is how long requests of gold and of bronze wait for a place.
-    pub fn start(
-        settings: &'settings Settings,
-        places: AppPlaces,
-        wait: (&str, &str),
-    ) -> Result<Self, Failure> {
+    pub fn start(context: &'run RunContext, places: AppPlaces, wait: (&str, &str)) -> Result<Self, Failure> {
         let app = ServiceProcess::start(APP_WORKERS)?;
         let other = ServiceProcess::start(OTHER_WORKERS)?;
         let proxy = free_address()?;
         let policy = policy(places, wait, proxy, (app.address(), other.address()));
-        let daemon = Some(Daemon::start(&settings.context, &policy)?);
-        Ok(Self { settings, policy, daemon, app, other, proxy })
+        let daemon = Some(Daemon::start(context, &policy)?);
+        Ok(Self { context, policy, daemon, app, other, proxy })
     }
 
     /// As [`Testbed::start`], with the waits of a usual policy.
-    pub fn usual(settings: &'settings Settings, places: AppPlaces) -> Result<Self, Failure> {
-        Self::start(settings, places, ("400ms", "250ms"))
+    pub fn usual(context: &'run RunContext, places: AppPlaces) -> Result<Self, Failure> {
+        Self::start(context, places, ("400ms", "250ms"))
     }
 
-    fn daemon(&self) -> Result<&Daemon<'settings>, Failure> {
+    fn daemon(&self) -> Result<&Daemon<'run>, Failure> {
         self.daemon.as_ref().ok_or_else(|| Failure::Unfinished("the daemon is killed".to_owned()))
     }
 
@@ -136,7 +106,7 @@ impl<'settings> Testbed<'settings> {
 
     /// Starts the daemon again with the same policy and the same address of the proxy.
     pub fn restart_daemon(&mut self) -> Result<(), Failure> {
-        self.daemon = Some(Daemon::start(&self.settings.context, &self.policy)?);
+        self.daemon = Some(Daemon::start(self.context, &self.policy)?);
         Ok(())
     }
 

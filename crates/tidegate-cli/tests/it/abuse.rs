@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use tidegate_blackbox::attack::{AttackContext, Failure, Pace};
+use tidegate_blackbox::attack::{RunContext, Failure, Pace};
 use tidegate_blackbox::attacks::{report, suite};
 
 /// Whether an attack is one on the parts of those who share a resource.
@@ -24,7 +24,7 @@ fn the_daemon_withstands_the_brief_attacks_on_a_shared_resource() {
 }
 
 fn withstands(is_meant: impl Fn(&str) -> bool, test: &str) {
-    let context = AttackContext::new(Path::new(env!("CARGO_BIN_EXE_tidegate")), 0.1);
+    let context = RunContext::new(Path::new(env!("CARGO_BIN_EXE_tidegate")), 0.1);
     let (mut failures, mut skipped) = (Vec::new(), Vec::new());
     for attack in suite::gated().filter(|attack| is_meant(attack.name)) {
         let outcome = attack.run_in(&context);

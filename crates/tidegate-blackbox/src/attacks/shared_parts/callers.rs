@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::attack::Failure;
 use crate::daemon::Daemon;
-use crate::http1::{self, Http1Connection};
-use crate::resp::{RespConnection, Value};
+use crate::http1::{self, Http1Client};
+use crate::raw::{self, RawConnection};
+use crate::resp::{self, RespConnection, Value};
 use crate::upstream::Service;
 
 /// The workers of the service, and the places of the resource.
@@ -40,8 +41,7 @@ pub(super) struct CallerGroup {
     pub(super) per_second: u32,
     pub(super) tenants: TenantNames,
     pub(super) asked_over: AskedOver,
-    /// Whole header lines.
-    pub(super) headers: &'static str,
+    pub(super) headers: &'static [(&'static str, &'static str)],
     pub(super) wait_ms: u32,
     pub(super) end: RequestEnd,
 }
@@ -54,7 +54,7 @@ pub(super) const QUIET: CallerGroup = CallerGroup {
     per_second: 0,
     tenants: TenantNames::Some(3),
     asked_over: AskedOver::Http,
-    headers: "",
+    headers: &[],
     wait_ms: WAIT_MS,
     end: RequestEnd::Worked,
 };
@@ -253,9 +253,9 @@ struct RunningCaller<'run> {
 }
 
 /// The connections that a caller keeps from one request to the next.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct KeptConnections {
-    http: Option<Http1Connection>,
+    http: Option<Http1Client>,
     resp: Option<RespConnection>,
 }
 
@@ -312,13 +312,10 @@ impl RunningCaller<'_> {
         tenant: &str,
     ) -> IoResult<Option<Duration>> {
         let proxy = self.addresses.proxy.expect("looked up when a group asks there");
-        let connection = kept(&mut connections.http, || Http1Connection::open(proxy))?;
-        let class = self.group.class;
+        let connection = kept(&mut connections.http, || Http1Client::open(proxy))?;
+        let headers = [("x-customer", tenant), ("x-class", self.group.class)];
         let asked = Instant::now();
-        let answer = connection.ask(
-            format!("GET / HTTP/1.1\r\nhost: localhost\r\nx-customer: {tenant}\r\nx-class: {class}\r\n\r\n")
-                .as_bytes(),
-        )?;
+        let answer = connection.ask(http1::get_with("/", &headers))?;
         Ok((answer.status == 200).then(|| asked.elapsed()))
     }
 
@@ -327,7 +324,7 @@ impl RunningCaller<'_> {
         let words = ["TG.CHECK", self.group.namespace, "RELEASE", "resource", "app", "customer", tenant];
         let asked = Instant::now();
         let Value::Array(answer) = connection.ask(&words)? else { return Ok(None) };
-        let is_admitted = answer.get(1) == Some(&Value::Text(b"admit".to_vec()));
+        let is_admitted = answer.get(1).and_then(resp::text) == Some("admit");
         Ok(is_admitted.then(|| asked.elapsed()))
     }
 
@@ -345,14 +342,14 @@ impl RunningCaller<'_> {
         let body = format!(
             r#"{{"namespace":"{namespace}","class":"{class}","attributes":{{"customer":"{tenant}"}},"resource":"app",{more}}}"#
         );
-        let request = http1::with_body("POST", path, headers, &body);
+        let request = http1::with_body("POST", path, headers, body);
         if end == RequestEnd::Left {
-            let mut connection = Http1Connection::open(self.addresses.http)?;
+            let mut connection = RawConnection::open(self.addresses.http)?;
             // Some leave before their turn and some after their answer; the numbers only have to
             // differ from one request to the next.
             let patience = PATIENCE_MAX * (number % 50 + 1) as u32 / 50;
             connection.set_read_timeout(patience)?;
-            connection.send(&request)?;
+            connection.send(&raw::encoded(&request))?;
             let is_answered = connection.peek().is_ok_and(|bytes| bytes > 0);
             if number.is_multiple_of(3) {
                 // A peer that is gone already has nothing to end.
@@ -362,9 +359,9 @@ impl RunningCaller<'_> {
             drop(connection);
             return Ok(is_answered.then_some(patience));
         }
-        let connection = kept(&mut connections.http, || Http1Connection::open(self.addresses.http))?;
+        let connection = kept(&mut connections.http, || Http1Client::open(self.addresses.http))?;
         let asked = Instant::now();
-        let answer = connection.ask(&request)?;
+        let answer = connection.ask(request)?;
         let waited = asked.elapsed();
         let permit = answer.member("permit");
         if permit.is_empty() {
@@ -382,8 +379,8 @@ impl RunningCaller<'_> {
             RequestEnd::Failed => r#","outcome":"failed","status":503"#,
             _ => r#","outcome":"succeeded""#,
         };
-        let settle = http1::post("/v1/settle", &format!(r#"{{"permit":"{permit}"{end}}}"#));
-        Ok((connection.ask(&settle)?.status == 200).then_some(waited))
+        let settle = http1::post("/v1/settle", format!(r#"{{"permit":"{permit}"{end}}}"#));
+        Ok((connection.ask(settle)?.status == 200).then_some(waited))
     }
 }
 

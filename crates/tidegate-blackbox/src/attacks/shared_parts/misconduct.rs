@@ -8,12 +8,12 @@ use super::callers::{
     CallerGroup, LOUD, QUIET, RequestEnd, TenantNames, served_per_second, served_per_second_of_enough,
 };
 use super::{AFTER_EXPIRY, AFTER_WINDOWS, KEPT_MIN, WARM_UP, policy};
-use crate::attack::{AttackContext, AttackResult, require};
+use crate::attack::{AttackResult, RunContext, all_hold, require};
 use crate::daemon::Daemon;
 
 /// A namespace that does what [`QUIET`] does not.
 #[derive(Clone, Copy, Debug)]
-struct MisconductCase {
+pub(crate) struct MisconductCase {
     name: &'static str,
     group: CallerGroup,
     concurrency: &'static str,
@@ -41,7 +41,7 @@ const QUICK_PER_SECOND: u32 = 4_000;
 const IMPATIENT_PER_SECOND: u32 = 1_000;
 
 /// Names of tenants, in a queue that has room and in one that they can fill.
-const TENANTS: &[MisconductCase] = &[
+pub(crate) const TENANTS: &[MisconductCase] = &[
     MisconductCase {
         name: "100 callers with a new tenant for each request",
         group: CallerGroup { callers: 100, tenants: TenantNames::New, ..LOUD },
@@ -64,7 +64,7 @@ const PATIENT: CallerGroup = CallerGroup { callers: 100, tenants: TenantNames::S
 const IMPATIENT: CallerGroup = CallerGroup { per_second: IMPATIENT_PER_SECOND, wait_ms: 0, ..PATIENT };
 
 /// Callers that do not wait, and callers that wait beside those that do not.
-const IMPATIENCE: &[MisconductCase] = &[
+pub(crate) const IMPATIENCE: &[MisconductCase] = &[
     MisconductCase { name: "100 callers of one tenant that do not wait", group: IMPATIENT, ..PLAIN },
     MisconductCase {
         name: "100 callers of the highest class that do not wait",
@@ -86,7 +86,7 @@ const IMPATIENCE: &[MisconductCase] = &[
 ];
 
 /// Numbers that callers say.
-const NUMBERS: &[MisconductCase] = &[
+pub(crate) const NUMBERS: &[MisconductCase] = &[
     MisconductCase {
         name: "settlements of 2^63",
         group: CallerGroup { end: RequestEnd::WorkedAtHugeCost, ..LOUD },
@@ -94,7 +94,7 @@ const NUMBERS: &[MisconductCase] = &[
     },
     MisconductCase {
         name: "attempts called the fifth",
-        group: CallerGroup { callers: 48, headers: "tidegate-attempt: 5\r\n", ..LOUD },
+        group: CallerGroup { callers: 48, headers: &[("tidegate-attempt", "5")], ..LOUD },
         ..PLAIN
     },
     MisconductCase {
@@ -132,39 +132,9 @@ const NUMBERS: &[MisconductCase] = &[
     },
 ];
 
-/// Tenants that multiply, for a few seconds each.
-pub(crate) fn tenants_brief(context: &AttackContext) -> AttackResult {
-    beside_misconduct(context, TENANTS, BRIEF)
-}
-
-/// The same for half a minute each.
-pub(crate) fn tenants_long(context: &AttackContext) -> AttackResult {
-    beside_misconduct(context, TENANTS, LONG)
-}
-
-/// Callers that do not wait, for a few seconds each.
-pub(crate) fn impatience_brief(context: &AttackContext) -> AttackResult {
-    beside_misconduct(context, IMPATIENCE, BRIEF)
-}
-
-/// The same for half a minute each.
-pub(crate) fn impatience_long(context: &AttackContext) -> AttackResult {
-    beside_misconduct(context, IMPATIENCE, LONG)
-}
-
-/// Numbers that lie, for a few seconds each.
-pub(crate) fn numbers_brief(context: &AttackContext) -> AttackResult {
-    beside_misconduct(context, NUMBERS, BRIEF)
-}
-
-/// The same for half a minute each.
-pub(crate) fn numbers_long(context: &AttackContext) -> AttackResult {
-    beside_misconduct(context, NUMBERS, LONG)
-}
-
 /// How long a run is counted, and what is asked of it.
 #[derive(Clone, Copy, Debug)]
-struct JudgedRun {
+pub(crate) struct JudgedRun {
     /// No run waits longer for what is right before it is counted.
     warm_up_max: Duration,
     within: Duration,
@@ -178,14 +148,16 @@ struct JudgedRun {
     throughput_min: f64,
 }
 
-const BRIEF: JudgedRun = JudgedRun {
+/// A few seconds for each case.
+pub(crate) const BRIEF: JudgedRun = JudgedRun {
     warm_up_max: AFTER_EXPIRY,
     within: Duration::from_millis(1200),
     counts_requests: true,
     part_min: 0.7,
     throughput_min: 0.0,
 };
-const LONG: JudgedRun = JudgedRun {
+/// Half a minute for each case.
+pub(crate) const LONG: JudgedRun = JudgedRun {
     warm_up_max: AFTER_WINDOWS,
     within: Duration::from_secs(30),
     counts_requests: false,
@@ -196,10 +168,13 @@ const LONG: JudgedRun = JudgedRun {
 const THROUGHPUT_MIN: f64 = 0.35;
 
 /// The quiet namespace beside one that does as it does, and then beside each that does not.
-fn beside_misconduct(context: &AttackContext, all: &[MisconductCase], judged: JudgedRun) -> AttackResult {
-    let (mut seen, mut failed) = (Vec::new(), Vec::new());
+pub(crate) fn beside_misconduct(
+    context: &RunContext,
+    all: &[MisconductCase],
+    judged: JudgedRun,
+) -> AttackResult {
     let mut fair = BTreeMap::new();
-    for one in all {
+    all_hold(all.iter().map(|one| {
         let policy = policy(one.concurrency, "requests: 150, wait: 500ms", "critical_plus", None);
         // Both claim the same class.
         let wait_ms = one.quiet_wait_ms.unwrap_or(one.group.wait_ms);
@@ -234,11 +209,7 @@ fn beside_misconduct(context: &AttackContext, all: &[MisconductCase], judged: Ju
         let loud = served[1] * one.group.end.works();
         let part = 2.0 * served[0] / (served[0] + loud).max(f64::MIN_POSITIVE);
         let _ = write!(text, ", {:.0} % of half of the places", part * 100.0);
-        if part < judged.part_min || throughput < throughput_min {
-            failed.push(text.clone());
-        }
-        seen.push(text);
-    }
-    require(failed.is_empty(), || format!("failed: {}; of {}", failed.join("; "), seen.join("; ")))?;
-    Ok(seen.join("; "))
+        require!(part >= judged.part_min && throughput >= throughput_min, "{text}")?;
+        Ok(text)
+    }))
 }

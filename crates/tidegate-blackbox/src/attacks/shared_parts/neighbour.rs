@@ -18,8 +18,9 @@ use super::callers::{
     AskedOver, CallerGroup, LOUD, QUIET, RequestEnd, ServedRequest, TenantNames, serve_groups,
 };
 use super::{AFTER_WINDOWS, KEPT_MIN, policy};
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::daemon::Daemon;
+use crate::load::measurement::Percentiles;
 
 /// The p99 of the quiet namespace, as a multiple of its p99 beside its like.
 const P99_RATIO_MAX: f64 = 2.0;
@@ -39,7 +40,7 @@ const HOSTILE: &[CallerGroup] = &[
         end: RequestEnd::WorkedAtHugeCost,
         ..CLAIMING
     },
-    CallerGroup { callers: 20, per_second: 100, headers: "tidegate-attempt: 5\r\n", ..CLAIMING },
+    CallerGroup { callers: 20, per_second: 100, headers: &[("tidegate-attempt", "5")], ..CLAIMING },
     CallerGroup { callers: 20, per_second: 200, end: RequestEnd::AtOnce, ..CLAIMING },
     CallerGroup { callers: 10, per_second: 50, end: RequestEnd::WorkedLong, ..CLAIMING },
     CallerGroup { callers: 10, per_second: 50, end: RequestEnd::Failed, ..CLAIMING },
@@ -64,17 +65,8 @@ const HOSTILE: &[CallerGroup] = &[
 ];
 const CLAIMING: CallerGroup = CallerGroup { class: "critical_plus", ..LOUD };
 
-/// Ten minutes by default; [`AttackContext::minutes`].
-pub(crate) fn with_fixed_limit(context: &AttackContext) -> AttackResult {
-    run(context, "8")
-}
-
-/// The same with a limit that is found.
-pub(crate) fn with_found_limit(context: &AttackContext) -> AttackResult {
-    run(context, "{ algorithm: vegas, initial: 8, min: 1, max: 64 }")
-}
-
-fn run(context: &AttackContext, concurrency: &str) -> AttackResult {
+/// Ten minutes by default; [`RunContext::minutes`].
+pub(crate) fn run(context: &RunContext, concurrency: &str) -> AttackResult {
     let policy = policy(concurrency, "requests: 150, wait: 500ms", QUIET.class, None);
     let within = Duration::from_secs_f64(context.minutes() * 60.0);
     let fair = NeighbourRun::of(context, &policy, &[LOUD], within.mul_f64(FAIR_PART))?;
@@ -96,7 +88,7 @@ fn run(context: &AttackContext, concurrency: &str) -> AttackResult {
         percentile_99(beside.requests.iter()) * 1000.0,
     );
     let is_kept = part >= KEPT_MIN && p99 <= P99_RATIO_MAX * p99_fair && expiry_part <= EXPIRY_PART_MAX;
-    require(is_kept, || seen.clone())?;
+    require!(is_kept, "{seen}")?;
     Ok(seen)
 }
 
@@ -109,7 +101,7 @@ struct NeighbourRun {
 
 impl NeighbourRun {
     fn of(
-        context: &AttackContext,
+        context: &RunContext,
         policy: &str,
         loud: &[CallerGroup],
         within: Duration,
@@ -140,11 +132,9 @@ impl NeighbourRun {
     }
 }
 
-/// In seconds; 0 of nothing.
+/// The 99th percentile; 0 of nothing.
 fn percentile_99<'all>(requests: impl Iterator<Item = &'all ServedRequest>) -> f64 {
-    let mut all: Vec<Duration> = requests.map(|request| request.waited).collect();
-    all.sort_unstable();
-    all.get(all.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default().as_secs_f64()
+    Percentiles::of(requests.map(|request| request.waited)).p99.as_secs_f64()
 }
 
 /// The seconds from now on in which places expire, and the one before each.

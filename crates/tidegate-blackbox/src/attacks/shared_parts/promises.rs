@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::callers::{AskedOver, CallerGroup, QUIET, TenantNames, WORK, WORKERS, served_per_second};
 use super::{AFTER_WINDOWS, CAPACITY, KEPT_MIN, WARM_UP, policy};
-use crate::attack::{AttackContext, AttackResult, require};
+use crate::attack::{AttackResult, RunContext, all_hold, require};
 use crate::daemon::Daemon;
 use crate::upstream::{Manner, Service, Upstream};
 
@@ -46,7 +46,7 @@ const PROMISES: &[SharePromise] = &[
 ];
 
 /// Floods of a higher class, for a few seconds each.
-pub(crate) fn classes_brief(context: &AttackContext) -> AttackResult {
+pub(crate) fn classes_brief(context: &RunContext) -> AttackResult {
     let flood = ClassFlood { asked_over: AskedOver::Http, concurrency: "8", tenants: 10, percent: 150 };
     let floods = PROMISES.iter().map(|promise| (*promise, flood));
     // In three seconds a promise of 10 a second is 30 requests, and 25 are as likely as 35.
@@ -54,7 +54,7 @@ pub(crate) fn classes_brief(context: &AttackContext) -> AttackResult {
 }
 
 /// Each promise under each flood, for half a minute each.
-pub(crate) fn classes_long(context: &AttackContext) -> AttackResult {
+pub(crate) fn classes_long(context: &RunContext) -> AttackResult {
     let mut all = Vec::new();
     for asked_over in [AskedOver::Http, AskedOver::Proxy] {
         for concurrency in ["8", "auto"] {
@@ -80,13 +80,12 @@ struct ClassFlood {
 }
 
 fn below_floods(
-    context: &AttackContext,
+    context: &RunContext,
     floods: impl Iterator<Item = (SharePromise, ClassFlood)>,
     within: Duration,
     kept_min: f64,
 ) -> AttackResult {
-    let (mut seen, mut failed) = (Vec::new(), Vec::new());
-    for (promise, flood) in floods {
+    all_hold(floods.map(|(promise, flood)| {
         let queue = format!("requests: 1000, wait: 500ms, {}", promise.keys);
         let upstream = Upstream::start(Manner::Works(Service::new(WORKERS, WORK)))?;
         let policy = policy(flood.concurrency, &queue, "critical_plus", Some(&upstream));
@@ -117,11 +116,7 @@ fn below_floods(
             flood.percent,
             run[0],
         );
-        if run[0] < kept_min * own {
-            failed.push(text.clone());
-        }
-        seen.push(text);
-    }
-    require(failed.is_empty(), || format!("failed: {}; of {}", failed.join("; "), seen.join("; ")))?;
-    Ok(seen.join("; "))
+        require!(run[0] >= kept_min * own, "{text}")?;
+        Ok(text)
+    }))
 }

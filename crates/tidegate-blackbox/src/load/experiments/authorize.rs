@@ -3,13 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::Failure;
-
+use crate::attack::{Failure, RunContext};
 use crate::load::findings::{Findings, Gate};
 use crate::load::gauges::Gauges;
 use crate::load::generator;
 use crate::load::schedule::{Schedule, Stream};
-use crate::load::testbed::{AppPlaces, Settings, Testbed};
+use crate::load::testbed::{AppPlaces, Testbed};
 
 /// Requests a second.
 const RATE: f64 = 100.0;
@@ -26,9 +25,9 @@ const SUBREQUEST: Stream = Stream {
     seed: 4,
 };
 
-pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
-    let length = settings.either(Duration::from_mins(2), Duration::from_secs(5));
-    let testbed = Testbed::usual(settings, AppPlaces::Fixed)?;
+pub(crate) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
+    let length = context.either(Duration::from_mins(2), Duration::from_secs(5));
+    let testbed = Testbed::usual(context, AppPlaces::Fixed)?;
     let mut schedule = Schedule::default();
     schedule.add(SUBREQUEST, Duration::ZERO, length, RATE);
     let (callers, operators) = (testbed.callers()?, testbed.operators()?);

@@ -3,15 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::Failure;
-
+use crate::attack::{Failure, RunContext};
 use crate::load::experiments::idleness::{judge_empty, judge_level, time_until_normal};
 use crate::load::findings::{Findings, Gate};
 use crate::load::gauges::Gauges;
 use crate::load::generator;
 use crate::load::measurement::Measurement;
 use crate::load::schedule::Schedule;
-use crate::load::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, Settings, Testbed};
+use crate::load::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, Testbed};
 
 /// The load offered to the upstream, as a multiple of its capacity.
 const FACTOR: f64 = 5.0;
@@ -24,11 +23,11 @@ const SERVES_AFTER: Duration = Duration::from_secs(2);
 
 /// Loads the upstream for a while, then does `kill`, and goes on for `after`. Returns what the
 /// clients saw, the instant of the kill from the start, and the instant at which load ended.
-fn killed<'settings>(
-    testbed: &mut Testbed<'settings>,
+fn killed<'context>(
+    testbed: &mut Testbed<'context>,
     before: Duration,
     after: Duration,
-    kill: impl FnOnce(&mut Testbed<'settings>) -> Result<(), Failure>,
+    kill: impl FnOnce(&mut Testbed<'context>) -> Result<(), Failure>,
 ) -> Result<(Measurement, Instant), Failure> {
     let mut schedule = Schedule::default();
     let end = before + after;
@@ -45,9 +44,9 @@ fn killed<'settings>(
     Ok((run?, start))
 }
 
-pub(crate) fn killed_upstream(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
-    let before = settings.either(Duration::from_secs(10), Duration::from_secs(3));
-    let mut testbed = Testbed::usual(settings, AppPlaces::Fixed)?;
+pub(crate) fn killed_upstream(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
+    let before = context.either(Duration::from_secs(10), Duration::from_secs(3));
+    let mut testbed = Testbed::usual(context, AppPlaces::Fixed)?;
     let mut gauges = None;
     let kill = |testbed: &mut Testbed<'_>| {
         gauges = Some(Gauges::read(testbed.operators()?)?);
@@ -67,9 +66,9 @@ pub(crate) fn killed_upstream(settings: &Settings, findings: &mut Findings) -> R
     Ok(())
 }
 
-pub(crate) fn killed_daemon(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
-    let before = settings.either(Duration::from_secs(10), Duration::from_secs(3));
-    let mut testbed = Testbed::usual(settings, AppPlaces::Fixed)?;
+pub(crate) fn killed_daemon(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
+    let before = context.either(Duration::from_secs(10), Duration::from_secs(3));
+    let mut testbed = Testbed::usual(context, AppPlaces::Fixed)?;
     let kill = |testbed: &mut Testbed<'_>| {
         testbed.kill_daemon();
         testbed.restart_daemon()

@@ -5,17 +5,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::attack::Failure;
-
+use crate::attack::{Failure, RunContext};
 use crate::load::findings::{Findings, Gate};
 use crate::load::generator;
-use crate::load::measurement::Measurement;
+use crate::load::measurement::{Measurement, millis};
 use crate::load::schedule::Schedule;
 use crate::load::service::ServiceCounts;
 use crate::load::service_process::ServiceProcess;
-use crate::load::testbed::{
-    APP_CAPACITY, APP_WORKERS, AppPlaces, BRONZE, GOLD, GOLD_RATE, Settings, Testbed, on_time,
-};
+use crate::load::testbed::{APP_CAPACITY, APP_WORKERS, AppPlaces, BRONZE, GOLD, GOLD_RATE, Testbed, on_time};
 
 /// Multiples of the capacity that are offered, each with the least goodput.
 const FACTORS: [(f64, f64); 4] = [(1.0, 0.95), (2.0, 0.95), (5.0, 0.94), (10.0, 0.90)];
@@ -58,16 +55,16 @@ impl Window {
     }
 }
 
-pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
-    let settled = settings.either(Duration::from_secs(2), Duration::from_secs(1));
-    let window = Window { settled, length: settings.either(Duration::from_secs(30), Duration::from_secs(5)) };
-    let (alone, _) = through_proxy(settings, AppPlaces::Fixed, &schedule(window.length, 0.0))?;
+pub(crate) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
+    let settled = context.either(Duration::from_secs(2), Duration::from_secs(1));
+    let window = Window { settled, length: context.either(Duration::from_secs(30), Duration::from_secs(5)) };
+    let (alone, _) = through_proxy(context, AppPlaces::Fixed, &schedule(window.length, 0.0))?;
     findings.begin_run("gold alone", &alone);
     let alone_p99 = window.of(&alone).latency().p99;
     findings.shown("gold alone: p99", millis(alone_p99), "ms", "");
     for (factor, least) in FACTORS {
         let schedule = schedule(window.length, factor);
-        let (run, counts) = through_proxy(settings, AppPlaces::Fixed, &schedule)?;
+        let (run, counts) = through_proxy(context, AppPlaces::Fixed, &schedule)?;
         let name = format!("{factor}x");
         judge(findings, &name, window, &run, least);
         // A place is free when its client has left, while the upstream goes on with the request. So
@@ -76,7 +73,7 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
         let note = format!("at most {present_max} at the upstream, {departed} clients left");
         let gate = Gate::AtMost(APP_WORKERS as f64);
         findings.gated(&format!("{name}: places kept"), attended_max as f64, "", gate, &note);
-        judge_gold(settings, findings, &name, window, &run, alone_p99);
+        judge_gold(context, findings, &name, window, &run, alone_p99);
     }
     for (factor, _) in FACTORS {
         let schedule = schedule(window.length, factor);
@@ -93,11 +90,11 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
         }
     }
     let (factor, least) = ADAPTIVE_FACTOR;
-    let (run, counts) = through_proxy(settings, AppPlaces::Adaptive, &schedule(window.length, factor))?;
+    let (run, counts) = through_proxy(context, AppPlaces::Adaptive, &schedule(window.length, factor))?;
     let name = format!("{factor}x, concurrency auto");
     judge(findings, &name, window, &run, least);
     findings.shown(&format!("{name}: most at the upstream"), counts.present_max as f64, "requests", "");
-    judge_gold(settings, findings, &name, window, &run, alone_p99);
+    judge_gold(context, findings, &name, window, &run, alone_p99);
     Ok(())
 }
 
@@ -107,7 +104,7 @@ fn judge(findings: &mut Findings, name: &str, window: Window, run: &Measurement,
 }
 
 fn judge_gold(
-    settings: &Settings,
+    context: &RunContext,
     findings: &mut Findings,
     name: &str,
     window: Window,
@@ -120,7 +117,7 @@ fn judge_gold(
     findings.gated(&format!("{name}: gold success"), success, "%", gate, &gold.endings());
     let p99 = gold.latency().p99;
     let (whole, quick) = GOLD_P99_RATIO_MAX;
-    let gate = Gate::AtMost(settings.either(whole, quick));
+    let gate = Gate::AtMost(context.either(whole, quick));
     let ratio = p99.as_secs_f64() / alone_p99.as_secs_f64();
     let note = format!("{:.0} ms", millis(p99));
     findings.gated(&format!("{name}: gold p99 / alone"), ratio, "", gate, &note);
@@ -134,12 +131,12 @@ fn judge_gold(
 }
 
 fn through_proxy(
-    settings: &Settings,
+    context: &RunContext,
     places: AppPlaces,
     schedule: &Schedule,
 ) -> Result<(Measurement, ServiceCounts), Failure> {
     let run = || {
-        let testbed = Testbed::usual(settings, places)?;
+        let testbed = Testbed::usual(context, places)?;
         let run = testbed.load(schedule)?;
         Ok((run, testbed.app.counts()?))
     };
@@ -149,8 +146,4 @@ fn through_proxy(
 fn straight(schedule: &Schedule) -> Result<Measurement, Failure> {
     let service = ServiceProcess::start(APP_WORKERS)?;
     Ok(generator::run(schedule, service.address(), Instant::now())?)
-}
-
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }

@@ -5,7 +5,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::attack::Failure;
-
 use crate::load::findings::{Findings, Gate};
 use crate::load::gauges::{self, Gauges};
 use crate::load::testbed::Testbed;
@@ -45,9 +44,5 @@ pub(crate) fn time_until_normal(operators: SocketAddr, event: Instant) -> Result
 
 /// Adds the result of [`time_until_normal`].
 pub(crate) fn judge_level(findings: &mut Findings, time: Result<Duration, String>) {
-    let (name, gate) = ("level above normal for", Gate::AtMost(NORMAL_AFTER.as_secs_f64() * 1e3));
-    match time {
-        Ok(time) => findings.gated(name, time.as_secs_f64() * 1e3, "ms", gate, ""),
-        Err(reason) => findings.absent(name, "ms", gate, &reason),
-    }
+    findings.timed("level above normal for", time, NORMAL_AFTER);
 }

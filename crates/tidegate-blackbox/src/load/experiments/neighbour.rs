@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use crate::attack::Failure;
-
+use crate::attack::{Failure, RunContext};
 use crate::load::findings::{Findings, Gate};
 use crate::load::measurement::Measurement;
 use crate::load::schedule::Schedule;
-use crate::load::testbed::{
-    APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, OTHER, Settings, Testbed, on_time,
-};
+use crate::load::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, OTHER, Testbed, on_time};
 
 /// Requests a second to the other upstream, a tenth of its capacity.
 const OTHER_RATE: f64 = 20.0;
@@ -18,15 +15,15 @@ const FACTOR: f64 = 10.0;
 /// The p99 of the other upstream, as a multiple of its p99 alone.
 const P99_RATIO_MAX: f64 = 2.0;
 
-pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
-    let length = settings.either(Duration::from_secs(30), Duration::from_secs(5));
+pub(crate) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
+    let length = context.either(Duration::from_secs(30), Duration::from_secs(5));
     let mut quiet = Schedule::default();
     quiet.add(OTHER, Duration::ZERO, length, OTHER_RATE);
     let mut busy = quiet.clone();
     busy.add(GOLD, Duration::ZERO, length, GOLD_RATE);
     busy.add(BRONZE, Duration::ZERO, length, FACTOR * APP_CAPACITY - GOLD_RATE);
     let mut p99 = |name: &str, schedule: &Schedule| -> Result<f64, Failure> {
-        let load = || Testbed::usual(settings, AppPlaces::Fixed)?.load(schedule);
+        let load = || Testbed::usual(context, AppPlaces::Fixed)?.load(schedule);
         let run = on_time(load, |run: &Measurement| run)?;
         findings.begin_run(name, &run);
         let other = run.of_tenant(OTHER.tenant);

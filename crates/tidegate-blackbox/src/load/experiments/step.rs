@@ -3,15 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::Failure;
-
+use crate::attack::{Failure, RunContext};
 use crate::load::experiments::idleness::{EMPTY_AFTER, judge_empty, judge_level, time_until_normal};
 use crate::load::findings::{Findings, Gate};
 use crate::load::gauges;
 use crate::load::generator;
 use crate::load::measurement::{Ending, Measurement, Sample};
 use crate::load::schedule::Schedule;
-use crate::load::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, Settings, Testbed};
+use crate::load::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, Testbed};
 
 /// Multiples of the capacity: before the step, during overload, and after it.
 const FACTORS: [f64; 3] = [0.8, 2.0, 0.5];
@@ -48,36 +47,31 @@ impl Phases {
 
 /// A run, and what was seen of the daemon meanwhile.
 #[derive(Debug)]
-struct StepRun<'settings> {
+struct StepRun<'context> {
     run: Measurement,
     /// Its last answer was received by this instant.
     ended: Instant,
     /// The time from the end of overload until nothing waited; nothing if that took too long.
     queue_emptied: Option<Duration>,
     level: Result<Duration, String>,
-    testbed: Testbed<'settings>,
+    testbed: Testbed<'context>,
 }
 
-pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
-    let (calm, overload) = settings.either((10.0, 10.0), (2.0, 3.0));
+pub(crate) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
+    let (calm, overload) = context.either((10.0, 10.0), (2.0, 3.0));
     // Long enough for the level to fall while there is some load.
     let (step, ease) = (calm, calm + overload);
     let [step, ease, end] = [step, ease, ease + 7.5].map(Duration::from_secs_f64);
     let phases = Phases { step, ease, end };
-    let seen = seen_run(settings, phases)?;
+    let seen = seen_run(context, phases)?;
     let run = &seen.run;
     findings.begin_run("0.8x, 2x, 0.5x", run);
     let is_refused = |sample: &&Sample| matches!(sample.ending, Ending::Refused(_));
     let arrived = |sample: &Sample| sample.at + sample.took;
     let refused = run.samples().iter().filter(is_refused);
     let first_shed = refused.clone().map(arrived).filter(|instant| *instant >= step).min();
-    let gate = Gate::AtMost(millis(FIRST_SHED_MAX));
-    match first_shed {
-        Some(instant) => {
-            findings.gated("first shed after the step", millis(instant.saturating_sub(step)), "ms", gate, "");
-        }
-        None => findings.absent("first shed after the step", "ms", gate, "nothing was shed"),
-    }
+    let after_step = first_shed.map(|instant| instant.saturating_sub(step)).ok_or("nothing was shed");
+    findings.timed("first shed after the step", after_step, FIRST_SHED_MAX);
     let before = refused.filter(|sample| arrived(sample) < step).count();
     findings.shown("refusals before the step", before as f64, "", "at 0.8x");
     let gold = run.within(step..step + GOLD_UNHARMED).of_tenant(GOLD.tenant);
@@ -89,18 +83,15 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
     let later = run.within(ease + EMPTY_AFTER..end);
     let refused = later.count(|ending| matches!(ending, Ending::Refused(_)));
     findings.gated("refusals from 1 s after the ease", refused as f64, "", Gate::AtMost(0.0), "");
-    let gate = Gate::AtMost(millis(EMPTY_AFTER));
-    match seen.queue_emptied {
-        Some(time) => findings.gated("queue empty after the ease", millis(time), "ms", gate, ""),
-        None => findings.absent("queue empty after the ease", "ms", gate, "it was never empty"),
-    }
+    let emptied = seen.queue_emptied.ok_or("it was never empty");
+    findings.timed("queue empty after the ease", emptied, EMPTY_AFTER);
     judge_empty(findings, &seen.testbed, seen.ended)?;
     judge_level(findings, seen.level);
     Ok(())
 }
 
-fn seen_run(settings: &Settings, phases: Phases) -> Result<StepRun<'_>, Failure> {
-    let testbed = Testbed::usual(settings, AppPlaces::Fixed)?;
+fn seen_run(context: &RunContext, phases: Phases) -> Result<StepRun<'_>, Failure> {
+    let testbed = Testbed::usual(context, AppPlaces::Fixed)?;
     let (operators, proxy) = (testbed.operators()?, testbed.proxy());
     let schedule = phases.schedule();
     let start = Instant::now() + LEAD;
@@ -114,8 +105,4 @@ fn seen_run(settings: &Settings, phases: Phases) -> Result<StepRun<'_>, Failure>
         (run, ended, queue_emptied, level)
     });
     Ok(StepRun { run: run?, ended, queue_emptied: queue_emptied?, level, testbed })
-}
-
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }

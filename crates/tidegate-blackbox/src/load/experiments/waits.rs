@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::attack::Failure;
-use crate::http1::Http1Connection;
+use crate::attack::{Failure, RunContext};
+use crate::raw::{self, RawConnection};
 
 use crate::load::experiments::idleness::EMPTY_AFTER;
 use crate::load::findings::{Findings, Gate};
 use crate::load::gauges::{self, Gauges};
-use crate::load::testbed::{APP_WORKERS, AppPlaces, GOLD, Settings, Testbed};
+use crate::load::testbed::{APP_WORKERS, AppPlaces, GOLD, Testbed};
 
 /// Requests that the client opens.
 const OPENED: usize = 1_000;
@@ -19,13 +19,13 @@ const ARRIVED_AFTER: Duration = Duration::from_secs(5);
 /// The work of a request; no place comes free meanwhile.
 const WORK: Duration = Duration::from_mins(1);
 
-pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
-    let testbed = Testbed::start(settings, AppPlaces::Fixed, ("30s", "30s"))?;
+pub(crate) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
+    let testbed = Testbed::start(context, AppPlaces::Fixed, ("30s", "30s"))?;
     let operators = testbed.operators()?;
-    let request = GOLD.request(WORK);
+    let request = raw::encoded(&GOLD.request(WORK));
     let mut connections = Vec::new();
     for _ in 0..OPENED {
-        let mut connection = Http1Connection::open(testbed.proxy())?;
+        let mut connection = RawConnection::open(testbed.proxy())?;
         connection.send(&request)?;
         connections.push(connection);
     }
@@ -35,14 +35,8 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
     findings.gated("waiting", waiting as f64, "", Gate::AtLeast(WAITING_MIN as f64), &note);
     drop(connections);
     let empty = gauges::time_until(operators, EMPTY_AFTER, Gauges::is_idle)?;
-    let gate = Gate::AtMost(EMPTY_AFTER.as_secs_f64() * 1e3);
-    let name = "places and queue empty after leaving";
-    if let Some(time) = empty {
-        findings.gated(name, time.as_secs_f64() * 1e3, "ms", gate, "");
-    } else {
-        let Gauges { places, waiting, .. } = Gauges::read(operators)?;
-        let note = format!("{places} places and {waiting} waiting are left");
-        findings.gated(name, f64::INFINITY, "ms", gate, &note);
-    }
+    let Gauges { places, waiting, .. } = Gauges::read(operators)?;
+    let left = format!("{places} places and {waiting} waiting are left");
+    findings.timed("places and queue empty after leaving", empty.ok_or(left), EMPTY_AFTER);
     Ok(())
 }
