@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The most memory that the daemon may take above idle in any attack, in bytes. Above it the attack
@@ -58,7 +59,19 @@ macro_rules! require {
 }
 pub(crate) use require;
 
-/// What several attacks have seen, which hold only together.
+/// The results of `run` for each item, all at once on threads of their own.
+pub(crate) fn in_parallel<T: Send, R: Send>(
+    items: impl IntoIterator<Item = T>,
+    run: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let run = &run;
+    thread::scope(|scope| {
+        let threads: Vec<_> = items.into_iter().map(|item| scope.spawn(move || run(item))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("an attack does not panic")).collect()
+    })
+}
+
+/// Joins the results of several attacks, which hold only together.
 pub(crate) fn all_hold(results: impl IntoIterator<Item = AttackResult>) -> AttackResult {
     let (mut seen, mut failed) = (Vec::new(), Vec::new());
     for result in results {

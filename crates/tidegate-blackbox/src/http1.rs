@@ -56,7 +56,7 @@ impl Answer {
         if reason.is_empty() { self.text().chars().take(120).collect() } else { reason }
     }
 
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is other text.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }

@@ -1,16 +1,16 @@
-//! A connection that sends exactly the bytes it is given: what breaks the rules, ends in the middle,
-//! or is pipelined.
+//! A connection that sends exactly the bytes it is given: requests that break the rules, halves of
+//! requests, and pipelined floods.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::ops::Range;
-use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 
+use crate::attack::in_parallel;
 use crate::http1::{Answer, READ_TIMEOUT};
 
 /// The largest body of an answer that is read.
@@ -157,10 +157,6 @@ pub(crate) fn pipelined<C, T: Send>(
         }
         Ok(results)
     };
-    let on_one = &on_one;
-    let each: Result<Vec<Vec<T>>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..connections).map(|number| scope.spawn(move || on_one(number))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a flood does not panic")).collect()
-    });
+    let each: Result<Vec<Vec<T>>> = in_parallel(0..connections, on_one).into_iter().collect();
     Ok(each?.into_iter().flatten().collect())
 }

@@ -75,8 +75,8 @@ impl Authority {
         Ok(format!("{{ cert: {cert}, key: {key}{clients} }}"))
     }
 
-    /// A client's settings, with its certificate if it has one. Sessions are kept in them, so that a
-    /// second connection with the same settings resumes the first.
+    /// A client's settings, with its certificate if it has one. They keep sessions, so a second
+    /// connection with the same settings resumes the first.
     pub fn client(
         &self,
         issued: Option<&IssuedCertificate>,

@@ -18,7 +18,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tidegate_test_support::{SplitMix64, TemporaryFolder};
 use tokio::runtime::Runtime;
 
-use crate::attack::{AttackResult, Failure, RunContext, all_hold, require};
+use crate::attack::{AttackResult, Failure, RunContext, all_hold, in_parallel, require};
 use crate::daemon::Daemon;
 use crate::http1::{self, Http1Client};
 use crate::http2_frames::{Http2Connection, post_fields, reset_of};
@@ -103,17 +103,11 @@ pub(crate) fn long_run(context: &RunContext) -> AttackResult {
 }
 
 fn run_all(context: &RunContext, crowd: Crowd, combinations: &[(Spoken, Kept)]) -> AttackResult {
-    all_hold(combinations.chunks(crowd.at_once).flat_map(|at_once| {
-        let results: Vec<_> = thread::scope(|scope| {
-            let run = |(spoken, kept)| scope.spawn(move || run(context, crowd, spoken, kept));
-            let runs: Vec<_> = at_once.iter().copied().map(run).collect();
-            runs.into_iter().map(|one| one.join().expect("a run does not panic")).collect()
-        });
-        at_once.iter().zip(results).map(|((spoken, kept), result)| match result {
-            Err(Failure::Skipped(why)) => Ok(format!("{spoken:?} with {kept:?} skipped: {why}")),
-            result => result,
-        })
-    }))
+    let run = |(spoken, kept): &(Spoken, Kept)| match run(context, crowd, *spoken, *kept) {
+        Err(Failure::Skipped(why)) => Ok(format!("{spoken:?} with {kept:?} skipped: {why}")),
+        result => result,
+    };
+    all_hold(combinations.chunks(crowd.at_once).flat_map(|at_once| in_parallel(at_once, run)))
 }
 
 fn run(context: &RunContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> AttackResult {

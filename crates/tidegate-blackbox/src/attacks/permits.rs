@@ -35,7 +35,7 @@ namespaces:
       - { name: rate, key: [user], missing: group, rate: 1000000/s }
 ";
 
-/// Checks and releases with a long hold, by the user of each round and number, leave nothing behind.
+/// Checks and releases with a long hold leave nothing behind. `user` takes a round and a number.
 pub(crate) fn settled_permits(context: &RunContext, user: fn(u64, u64) -> String) -> AttackResult {
     let daemon = Daemon::start(context, POLICY)?;
     let address = daemon.resp()?;

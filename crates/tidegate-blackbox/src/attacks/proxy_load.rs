@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackResult, Failure, RunContext, require};
+use crate::attack::{AttackResult, Failure, RunContext, in_parallel, require};
 use crate::daemon::Daemon;
 use crate::http1::{self, Http1Client};
 use crate::load::measurement::Percentiles;
@@ -67,24 +67,17 @@ pub(crate) fn waiting_requests(context: &RunContext) -> AttackResult {
 
 /// Requests a second on two connections.
 fn throughput(address: SocketAddr) -> Result<f64, Failure> {
-    let counts: Vec<std::io::Result<u32>> = thread::scope(|scope| {
-        let one = || {
-            let mut connection = Http1Client::open(address)?;
-            let (began, mut count) = (Instant::now(), 0);
-            while began.elapsed() < MEASURED {
-                connection.ask(http1::get("/"))?;
-                count += 1;
-            }
-            Ok(count)
-        };
-        let threads = [scope.spawn(one), scope.spawn(one)];
-        threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+    let counts = in_parallel([(); 2], |()| {
+        let mut connection = Http1Client::open(address)?;
+        let (began, mut count) = (Instant::now(), 0);
+        while began.elapsed() < MEASURED {
+            connection.ask(http1::get("/"))?;
+            count += 1;
+        }
+        Ok(count)
     });
-    let mut total = 0.0;
-    for count in counts {
-        total += f64::from(count?) / MEASURED.as_secs_f64();
-    }
-    Ok(total)
+    let counts: std::io::Result<Vec<u32>> = counts.into_iter().collect();
+    Ok(f64::from(counts?.iter().sum::<u32>()) / MEASURED.as_secs_f64())
 }
 
 /// A service that takes 5 s for an answer does not slow another one down.

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackResult, Failure, RunContext, require};
+use crate::attack::{AttackResult, Failure, RunContext, in_parallel, require};
 use crate::daemon::Daemon;
 use crate::http1::{self, Http1Client};
 use crate::redis_relay::{self, RedisRelay, RelayMode, start_server};
@@ -14,8 +14,9 @@ const FAULT: Duration = Duration::from_secs(6);
 const RECOVERY_MAX: Duration = Duration::from_secs(5);
 /// How often a check is tried meanwhile.
 const CHECK_EVERY: Duration = Duration::from_millis(40);
-/// Callers beside the one whose key is damaged, and checks of each.
+/// Callers beside those whose key is damaged, these, and checks of each.
 const CALLERS: usize = 12;
+const DAMAGED: usize = 4;
 const CHECKS: usize = 200;
 
 const TLS_ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
@@ -67,10 +68,7 @@ fn faults() -> Vec<Fault> {
 /// The link recovers within seconds from every fault.
 pub(crate) fn faults_of_the_server(context: &RunContext) -> AttackResult {
     let faults = faults();
-    let results: Vec<Result<Duration, Failure>> = thread::scope(|scope| {
-        let threads: Vec<_> = faults.iter().map(|fault| scope.spawn(|| recovery(context, fault))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("an attack does not panic")).collect()
-    });
+    let results = in_parallel(&faults, |fault| recovery(context, fault));
     let (mut held, mut failed) = (Vec::new(), Vec::new());
     for (fault, result) in faults.iter().zip(results) {
         match result {
@@ -175,17 +173,13 @@ fn callers_beside_a_damaged_key(address: std::net::SocketAddr) -> Result<(usize,
         }
         Ok(failed)
     };
-    let failed: std::io::Result<Vec<usize>> = thread::scope(|scope| {
-        let damaged: Vec<_> = (0..4).map(|_| scope.spawn(|| asks("damaged", CHECKS))).collect();
-        let honest: Vec<_> = (0..CALLERS)
-            .map(|caller| scope.spawn(move || asks(&format!("caller{caller}"), CHECKS)))
-            .collect();
-        for thread in damaged {
-            thread.join().expect("a caller does not panic")?;
-        }
-        honest.into_iter().map(|thread| thread.join().expect("a caller does not panic")).collect()
-    });
-    Ok((failed?.into_iter().sum(), CALLERS * CHECKS))
+    let callers = (0..DAMAGED)
+        .map(|_| "damaged".to_owned())
+        .chain((0..CALLERS).map(|caller| format!("caller{caller}")));
+    let failed: std::io::Result<Vec<usize>> =
+        in_parallel(callers, |user| asks(&user, CHECKS)).into_iter().collect();
+    // Those of the damaged key come first.
+    Ok((failed?[DAMAGED..].iter().sum(), CALLERS * CHECKS))
 }
 
 /// A reply without end takes no memory.

@@ -6,13 +6,12 @@
 //! The daemon may then have grown by 1.3 times `memory.waiting`.
 
 use std::iter::{once, repeat_n};
-use std::thread;
 use std::time::Duration;
 
 use tidegate_test_support::holds_within;
 use tidegate_wire::envoy::RateLimitDescriptor;
 
-use crate::attack::{AttackResult, Failure, RunContext, all_hold, require};
+use crate::attack::{AttackResult, Failure, RunContext, all_hold, in_parallel, require};
 use crate::daemon::Daemon;
 use crate::grpc;
 use crate::http1;
@@ -83,13 +82,8 @@ pub(crate) const LONG: FilledMemory =
 
 /// Fills the memory over each protocol.
 pub(crate) fn run_all(context: &RunContext, filled: FilledMemory) -> AttackResult {
-    all_hold(ALL.chunks(filled.at_once).flat_map(|at_once| {
-        thread::scope(|scope| {
-            let run = |protocol| scope.spawn(move || run(context, protocol, filled));
-            let runs: Vec<_> = at_once.iter().copied().map(run).collect();
-            runs.into_iter().map(|one| one.join().expect("a run does not panic")).collect::<Vec<_>>()
-        })
-    }))
+    let each = ALL.chunks(filled.at_once);
+    all_hold(each.flat_map(|at_once| in_parallel(at_once, |protocol| run(context, *protocol, filled))))
 }
 
 fn run(context: &RunContext, protocol: WaitingProtocol, filled: FilledMemory) -> AttackResult {

@@ -47,7 +47,7 @@ async fn status_of(answer: ResponseFuture) -> Option<u16> {
 /// each has its answer or its [`DEADLINE`] has passed.
 pub fn run(schedule: &Schedule, address: SocketAddr, start: Instant) -> std::io::Result<Measurement> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    // The connection that was used last is used first, so that those which are not needed stay idle.
+    // The connection that was used last is used first, so that the others stay idle.
     let connector = service_fn(move |_: Uri| Box::pin(connect(address)));
     let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(IDLE_MAX).build(connector);
     let samples = runtime.block_on(async {
