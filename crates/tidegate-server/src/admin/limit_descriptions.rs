@@ -14,7 +14,7 @@ use tidegate_wire::retry_after::millis_up;
 use crate::config::Statuses;
 use crate::policy_config;
 
-/// A domain of files of envoyproxy/ratelimit.
+/// A domain of envoyproxy/ratelimit's files.
 #[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct DomainAnswer {
