@@ -5,11 +5,14 @@
 
 pub mod experiment;
 pub mod gate;
+pub mod report;
 pub mod workload;
 
 mod acceptance;
 mod reference;
+mod world;
 
 pub use experiment::Experiment;
 pub use gate::report;
+pub use report::CapacityComparisonReport;
 pub use workload::Workload;

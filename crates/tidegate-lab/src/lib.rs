@@ -22,5 +22,6 @@ pub mod compare_overload;
 pub mod exit;
 pub mod overload;
 
+mod experiment_list;
 mod scenario_file;
 mod worlds;

@@ -5,12 +5,13 @@
 
 pub mod designs;
 pub mod experiment;
+pub mod report;
 pub mod rival;
 
 mod acceptance;
 mod rival_control;
 
-pub use acceptance::report;
 pub use designs::DESIGNS;
 pub use experiment::OverloadExperiment;
+pub use report::{OverloadComparisonReport, report};
 pub use rival::Rival;

@@ -15,59 +15,41 @@
 
 pub mod demand;
 pub mod design;
-pub mod experiment_note;
 pub mod fluid;
 pub mod gate;
-pub mod invariant;
+pub mod judge;
+pub mod plane;
 pub mod report;
-pub mod request;
 pub mod run;
 pub mod scenario;
-pub mod script;
 pub mod summary;
 pub mod table_file;
 pub mod tally;
-pub mod workload_note;
 pub mod world;
 
-mod arrivals;
-mod cut_watch;
 mod design_world;
-mod judge;
-mod keys;
-mod operator;
-mod placement;
-mod plane;
-mod routers;
-mod shaper;
-mod stream_source;
-mod stream_tally;
-mod table_result;
-mod table_shape;
-mod trace;
 mod world_names;
 
 pub use crate::kit::{GateLine, GateOutcome};
+pub use demand::keys::partition_of;
+pub use demand::request::{RequestKind, RequestStream};
 pub use demand::{Demand, Pattern, Phase};
 pub use design::Design;
-pub use experiment_note::ExperimentNote;
 pub use fluid::FluidShares;
-pub use invariant::{Breach, Invariant, JUDGED};
+pub use judge::invariant::{Breach, Invariant, JUDGED};
 pub use report::CapacityReport;
-pub use request::{RequestKind, RequestStream};
+pub use report::workload_note::WorkloadNote;
 pub use run::{
     CapacityRun, CarriedOutPlan, DesignResult, FirstVerdict, GrowthSeries, NodeUnits, PartitionSpan,
     ReloadRecord, Reshape, RouterResult, ShapeChanges, StreamResult, TableResult, Victim,
 };
 pub use scenario::{
-    CapacityScenario, CapacityScenarioError, GrowthSpec, NodeSpec, RouterSpec, TableExtras, TableRole,
-    TableSpec, Throughput,
+    CapacityScenario, CapacityScenarioError, GrowthSpec, NodeSpec, TableExtras, TableRole, TableSpec,
+    Throughput,
 };
-pub use script::{ScriptedStep, StepKind};
 pub use summary::{DesignSummary, TableSummary};
 pub use table_file::TableFile;
 pub use tally::{HeatCounts, SecondCount};
-pub use workload_note::WorkloadNote;
 pub use world::CapacityWorld;
 
 /// Simulates a scenario from beginning to end.

@@ -16,7 +16,8 @@
 //! | [`Delays`] | quantiles of delays, in a few thousand bytes |
 //! | [`fairness_of`], [`rounded`] | Jain's index, and numbers as reports show them |
 //! | [`Findings`] | the violations that checkers report: the first of each rule, and how many |
-//! | [`Chart`] | lines over time as SVG |
+//! | [`Chart`] | lines over time as SVG; [`chart`] has the pictures of pages as well |
+//! | [`report`] | the parts that reports share, as text and as one HTML page |
 //! | [`GateLine`] | a line of a gate, which passes or fails, with its figure and its bound |
 //! | [`Seeds`], [`FailedSeeds`] | the loop over seeds, and what it keeps |
 //!
@@ -35,18 +36,15 @@
 
 mod calls;
 mod chance;
-mod chart;
+pub mod chart;
 mod clock;
 mod delays;
 pub mod disturbance;
 mod fairness;
 mod findings;
-pub(crate) mod gate_line;
-pub(crate) mod markup;
 mod network;
-pub(crate) mod plot_area;
 mod queue;
-pub(crate) mod report;
+pub mod report;
 mod room;
 mod seeds;
 mod zipf;
@@ -59,9 +57,9 @@ pub use delays::Delays;
 pub use disturbance::Disturbance;
 pub use fairness::{fairness_of, rounded};
 pub use findings::Findings;
-pub use gate_line::{GateLine, GateOutcome};
 pub use network::{Fate, LinkQuality, Network, PartyId};
 pub use queue::EventQueue;
+pub use report::{GateLine, GateOutcome};
 pub use room::Room;
 pub use seeds::{FailedSeeds, Seeds};
 pub use zipf::Zipf;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use tidegate_sim::capacity::ExperimentNote;
+use tidegate_sim::kit::report::ExperimentNote;
 
 /// An experiment. Its rates and its length are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

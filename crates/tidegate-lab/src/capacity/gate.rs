@@ -4,6 +4,7 @@ use tidegate_sim::capacity::gate::{judge_design, judge_runs, judge_table, percen
 use tidegate_sim::capacity::{CapacityReport, CapacityRun, Design, GateLine, TableSummary};
 
 use crate::capacity::experiment::Experiment;
+use crate::capacity::report::CapacityComparisonReport;
 use crate::capacity::workload::Workload;
 
 /// Measured shares lie this near to the fluid model: a hundredth of all requests.
@@ -12,8 +13,8 @@ const MODEL_TOLERANCE: f64 = 0.01;
 /// The report of `runs`, which come in the order of their workloads and experiments, and for each
 /// of these in the order of their seeds. `divisor` is that of all rates; `None` for tables of one's
 /// own.
-pub fn report(runs: Vec<CapacityRun>, divisor: Option<u32>) -> CapacityReport {
-    CapacityReport::judged(runs, divisor, judge)
+pub fn report(runs: Vec<CapacityRun>, divisor: Option<u32>) -> CapacityComparisonReport {
+    CapacityComparisonReport::new(CapacityReport::judged(runs, divisor, judge))
 }
 
 /// The lines of the gate for these summaries and the runs they are of.

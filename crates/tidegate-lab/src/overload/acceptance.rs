@@ -8,20 +8,9 @@ mod high_value;
 mod load_steps;
 
 use tidegate_sim::kit::GateLine;
-use tidegate_sim::overload::{OverloadReport, OverloadRun, OverloadScenario};
+use tidegate_sim::overload::{OverloadRun, OverloadScenario};
 
 use super::experiment::OverloadExperiment;
-
-/// The report of `runs`, which come in the order of their experiments.
-pub fn report(runs: Vec<OverloadRun>) -> OverloadReport {
-    let lines = OverloadExperiment::ALL.into_iter().flat_map(|experiment| {
-        let of_it: Vec<&OverloadRun> =
-            runs.iter().filter(|run| run.scenario.experiment == Some(experiment.note())).collect();
-        if of_it.is_empty() { Vec::new() } else { experiment.judge(&of_it) }
-    });
-    let lines = lines.collect();
-    OverloadReport::judged(runs, lines)
-}
 
 impl OverloadExperiment {
     /// A few sentences that describe it.

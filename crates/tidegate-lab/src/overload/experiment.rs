@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use tidegate_sim::overload::{OpenedVariants, OverloadExperimentNote};
+use tidegate_sim::kit::report::ExperimentNote;
 
 /// An experiment. Its rates and its length are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,20 +20,15 @@ pub enum OverloadExperiment {
 }
 
 /// The notes of all experiments, in order.
-static NOTES: LazyLock<[OverloadExperimentNote; OverloadExperiment::ALL.len()]> =
+static NOTES: LazyLock<[ExperimentNote; OverloadExperiment::ALL.len()]> =
     LazyLock::new(|| OverloadExperiment::ALL.map(note_of));
 
-fn note_of(experiment: OverloadExperiment) -> OverloadExperimentNote {
-    OverloadExperimentNote {
+fn note_of(experiment: OverloadExperiment) -> ExperimentNote {
+    ExperimentNote {
+        id: experiment.name(),
         name: experiment.name(),
         title: experiment.title(),
         description: experiment.description(),
-        is_over_loads: matches!(experiment, OverloadExperiment::Goodput | OverloadExperiment::HighValue),
-        opened: match experiment {
-            OverloadExperiment::Goodput => OpenedVariants::One("5x"),
-            OverloadExperiment::DetectAndRecover => OpenedVariants::All,
-            _ => OpenedVariants::None,
-        },
     }
 }
 
@@ -43,8 +38,22 @@ impl OverloadExperiment {
         [Self::Goodput, Self::HighValue, Self::DetectAndRecover, Self::Fairness, Self::ControlTraps];
 
     /// The note of it in reports.
-    pub fn note(self) -> &'static OverloadExperimentNote {
+    pub fn note(self) -> &'static ExperimentNote {
         &NOTES[self as usize]
+    }
+
+    /// Whether its variants are loads in rising order, over which figures are drawn.
+    pub(crate) const fn is_over_loads(self) -> bool {
+        matches!(self, Self::Goodput | Self::HighValue)
+    }
+
+    /// Whether a page shows a variant over time without being asked to.
+    pub(crate) fn opens(self, variant: &str) -> bool {
+        match self {
+            Self::Goodput => variant == "5x",
+            Self::DetectAndRecover => true,
+            _ => false,
+        }
     }
 
     /// Its name.

@@ -144,7 +144,7 @@ fn the_report_of_an_experiment_has_its_lines_its_requests_and_is_the_same_each_t
 fn outcomes(experiment: Experiment) -> Vec<GateOutcome> {
     let run = simulate(&experiment.scenario(1)).expect("the scenarios of experiments are in range");
     let report = compared::report(vec![run], Some(10));
-    let lines = report.gate.into_iter().filter(|line| line.experiment == experiment.name());
+    let lines = report.gate.iter().filter(|line| line.experiment == experiment.name());
     lines.map(|line| line.outcome).collect()
 }
 

@@ -1,5 +1,12 @@
 //! The demand of a table: how many units a second, and for which keys.
 
+pub mod keys;
+pub mod request;
+pub mod shaper;
+
+pub(super) mod arrivals;
+pub(super) mod stream_source;
+
 use serde::Serialize;
 
 /// The demand of a table over the run, in phases.

@@ -8,21 +8,21 @@ use tidegate_capacity::{
 };
 use tidegate_core::Timestamp;
 
+use crate::capacity::demand::stream_source::StreamSource;
 use crate::capacity::design::Design;
 use crate::capacity::fluid::FluidShares;
 use crate::capacity::judge::Judge;
-use crate::capacity::operator::Operator;
-use crate::capacity::placement::MovableStore;
+use crate::capacity::judge::trace::{CheckedRequest, PartitionRecord};
+use crate::capacity::plane::operator::{ForcedChanges, OperatorChanges, TableOperator};
+use crate::capacity::plane::placement::MovableStore;
+use crate::capacity::plane::routers::{LeaseRouters, RouterAnswer};
 use crate::capacity::plane::{NAMESPACE, builder_of, first_settings, instant};
-use crate::capacity::routers::{Routed, Routers};
 use crate::capacity::run::{CarriedOutPlan, DesignResult, FirstVerdict};
 use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError, TableSpec};
-use crate::capacity::stream_source::StreamSource;
-use crate::capacity::stream_tally::StreamTally;
-use crate::capacity::table_result::{stream_result, table_result};
-use crate::capacity::table_shape::TableShape;
 use crate::capacity::tally::TableTally;
-use crate::capacity::trace::{CheckedRequest, PartitionRecord};
+use crate::capacity::tally::stream_tally::StreamTally;
+use crate::capacity::tally::table_result::{stream_result, table_result};
+use crate::capacity::tally::table_shape::TableShape;
 use crate::capacity::world_names::WorldNames;
 use crate::kit::SECOND;
 
@@ -33,7 +33,7 @@ pub(crate) struct DesignWorld {
     /// The partitions and nodes, and the tokens of the tables unless routers lease them.
     capacity: Capacity,
     /// The routers that come before, if they lease.
-    routers: Option<Routers>,
+    routers: Option<Box<dyn LeaseRouters>>,
     judge: Judge,
     pub(crate) tallies: Vec<TableTally>,
     pub(crate) streams: Vec<StreamTally>,
@@ -41,7 +41,7 @@ pub(crate) struct DesignWorld {
     /// The control loops, of designs that have them, and the store that they move partitions of.
     control: Option<Control>,
     store: MovableStore,
-    pub(crate) operator: Operator,
+    operator: Option<Box<dyn TableOperator>>,
     decisions: u64,
     refusals: u64,
     /// When it was last asked whether a table needs partitions at once.
@@ -81,7 +81,7 @@ impl DesignWorld {
             shapes,
             control: design.is_controlled().then(|| Control::new(scenario.seed, instant(0))),
             store: MovableStore::default(),
-            operator: Operator::new(scenario, settings),
+            operator: scenario.script.as_ref().map(|script| script.operator(scenario, design)),
             decisions: 0,
             refusals: 0,
             grown_at: 0,
@@ -97,8 +97,8 @@ impl DesignWorld {
         let located = located.expect("the world asks for tables that it has made");
         let (source, spent) = match self.routers.as_mut().map(|routers| routers.ask(table, access, at)) {
             None => (TokenSource::Table, None),
-            Some(Routed::Admitted(spent)) => (TokenSource::Spent, Some(spent)),
-            Some(Routed::Refused { left, until }) => (TokenSource::Short { left, until }, None),
+            Some(RouterAnswer::Admitted(spent)) => (TokenSource::Spent, Some(spent)),
+            Some(RouterAnswer::Refused { left, until }) => (TokenSource::Short { left, until }, None),
         };
         let admission = located.admit(&[source], instant(at));
         if let (Some(routers), Some(spent)) = (&mut self.routers, spent) {
@@ -140,9 +140,9 @@ impl DesignWorld {
 
     /// Lets the operator and the control loops work at `at`, and looks at the shape of all tables.
     pub(crate) fn look(&mut self, scenario: &CapacityScenario, names: &WorldNames, at: u64) {
-        let reloads = self.operator.reloads.len();
-        self.operator.work(scenario, self.design, &mut self.capacity, at);
-        if self.operator.reloads.len() > reloads {
+        if let Some(operator) = &mut self.operator
+            && operator.work(scenario, &mut self.capacity, at)
+        {
             self.judge.reload(&self.capacity, at);
         }
         self.control(names, at);
@@ -221,16 +221,19 @@ impl DesignWorld {
 
     /// The result, of which `tables` makes those of the tables.
     pub(crate) fn into_result(self, scenario: &CapacityScenario, streams: &[StreamSource]) -> DesignResult {
-        let tables = self.tallies.into_iter().zip(self.shapes).zip(&self.operator.forced).enumerate();
+        let OperatorChanges { forced, reloads } =
+            self.operator.map_or_else(OperatorChanges::default, TableOperator::into_changes);
+        let forced = forced.into_iter().chain(core::iter::repeat(ForcedChanges::default()));
+        let tables = self.tallies.into_iter().zip(self.shapes).zip(forced).enumerate();
         let tables = tables
-            .map(|(table, ((tally, shape), forced))| table_result(scenario, table, tally, shape, *forced))
+            .map(|(table, ((tally, shape), forced))| table_result(scenario, table, tally, shape, forced))
             .collect();
         let of_streams = streams.iter().zip(self.streams).enumerate();
         let streams = of_streams.map(|(number, (source, tally))| {
             stream_result(scenario, source, tally, self.judge.served(number))
         });
         let (mut breaches, mut breach_counts) = (self.judge.breaches(), self.judge.counts());
-        let (routers, leases) = self.routers.map(Routers::into_result).unzip();
+        let (routers, leases) = self.routers.map(LeaseRouters::into_result).unzip();
         for checker in leases.iter().flatten() {
             let violations = checker.violations();
             for invariant in violations.broken() {
@@ -242,7 +245,7 @@ impl DesignWorld {
             design: self.design,
             tables,
             streams: streams.collect(),
-            reloads: self.operator.reloads,
+            reloads,
             decisions: self.decisions,
             refusals_checked: self.refusals,
             breaches,
@@ -256,14 +259,14 @@ impl DesignWorld {
 fn routers_of(
     scenario: &CapacityScenario,
     judge: &mut Judge,
-) -> Result<Option<Routers>, CapacityScenarioError> {
+) -> Result<Option<Box<dyn LeaseRouters>>, CapacityScenarioError> {
     let Some(spec) = scenario.routers else { return Ok(None) };
     for (table, of) in scenario.tables.iter().enumerate() {
         // A lease keeps at most a tenth of a second of its refill.
         let kept = Units::whole(of.units_per_second / 10 + 1);
         judge.lease(table, main_operation(of), kept);
     }
-    Routers::new(scenario, spec).map(Some)
+    (spec.open)(scenario, spec).map(Some)
 }
 
 /// The direction that a table is mostly asked for.

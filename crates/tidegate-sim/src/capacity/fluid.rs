@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::capacity::arrivals::ArrivalSource;
+use crate::capacity::demand::arrivals::ArrivalSource;
 use crate::capacity::scenario::TableSpec;
 
 /// Parts of the requests that are throttled while no more is asked for than the table has.

@@ -1,10 +1,10 @@
 //! The gate: the lines by which every comparison of tables is judged, and the checkers of all runs.
 
 use crate::capacity::design::Design;
-use crate::capacity::invariant::{Invariant, JUDGED};
+use crate::capacity::judge::invariant::{Invariant, JUDGED};
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::{DesignSummary, TableSummary};
-use crate::kit::gate_line::{GateLine, GateOutcome};
+use crate::kit::report::{GateLine, GateOutcome};
 
 /// The shortest run in seconds whose lines can fail: that of a run for which no length is given. In
 /// a shorter one most of what is bounded has not come to an end: a recovery, or the last minute.

@@ -4,6 +4,10 @@
 //! The checkers are those of [`crate::invariants`]. They see the trace alone, keep
 //! levels of their own, and share no formula with the plane.
 
+pub mod invariant;
+
+pub(super) mod trace;
+
 use std::collections::BTreeMap;
 
 use tidegate_capacity::view::TableView;
@@ -11,11 +15,11 @@ use tidegate_capacity::{AccessOperation, Capacity, Throttled, Units, UnitsHold};
 
 use crate::capacity::demand::{Pattern, Phase};
 use crate::capacity::fluid::FluidShares;
-use crate::capacity::invariant::{Breach, Invariant};
+use crate::capacity::judge::invariant::{Breach, Invariant};
+use crate::capacity::judge::trace::CheckedRequest;
 use crate::capacity::plane::instant;
 use crate::capacity::run::NodeUnits;
 use crate::capacity::scenario::{CapacityScenario, TableRole};
-use crate::capacity::trace::CheckedRequest;
 use crate::invariants::trace::{TracedAdmission, TracedRefusal};
 use crate::invariants::{InvariantChecker, InvariantViolation, LivenessTerms, TracedCharge};
 use crate::kit::{MS, SECOND, WORLD_BEGIN};

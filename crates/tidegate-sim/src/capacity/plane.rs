@@ -1,5 +1,10 @@
 //! The capacity plane of a scenario under a design.
 
+pub mod operator;
+pub mod routers;
+
+pub(super) mod placement;
+
 use core::time::Duration;
 
 use tidegate_capacity::on_demand::{OnDemand, OnDemandTerms};
@@ -14,40 +19,37 @@ use crate::capacity::scenario::{CapacityScenario, TableRole, TableSpec};
 use crate::kit::WORLD_BEGIN;
 
 /// The namespace of all tables.
-pub(crate) const NAMESPACE: &str = "sim";
+pub const NAMESPACE: &str = "sim";
 
-/// The state of a table that the steps of a scenario change.
+/// The state of a table that an operator changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TableSetting {
-    pub(crate) mode: TableMode,
+pub struct TableSetting {
+    /// Its mode.
+    pub mode: TableMode,
     /// So many times the throughput of the scenario.
-    pub(crate) throughput: u32,
+    pub throughput: u32,
     /// So many times its partitions.
-    pub(crate) partitions: u32,
+    pub partitions: u32,
 }
 
-/// An instant of the world.
-pub(crate) const fn instant(at: u64) -> Timestamp {
+/// An instant of the world, `at` nanoseconds after it began.
+pub const fn instant(at: u64) -> Timestamp {
     Timestamp::from_nanos(WORLD_BEGIN + at)
 }
 
 /// The mode of a table under a design: tenants and neighbours keep their shares.
-pub(crate) fn mode_of(spec: &TableSpec, design: Design) -> TableMode {
+fn mode_of(spec: &TableSpec, design: Design) -> TableMode {
     if spec.role == TableRole::Compared { design.mode() } else { TableMode::Static }
 }
 
-/// The settings of all tables before the first step.
-pub(crate) fn first_settings(scenario: &CapacityScenario, design: Design) -> Vec<TableSetting> {
+/// The settings of all tables at the beginning.
+pub fn first_settings(scenario: &CapacityScenario, design: Design) -> Vec<TableSetting> {
     let setting = |spec| TableSetting { mode: mode_of(spec, design), throughput: 1, partitions: 1 };
     scenario.tables.iter().map(setting).collect()
 }
 
 /// The nodes and tables of a scenario with these settings.
-pub(crate) fn builder_of(
-    scenario: &CapacityScenario,
-    design: Design,
-    settings: &[TableSetting],
-) -> CapacityBuilder {
+pub fn builder_of(scenario: &CapacityScenario, design: Design, settings: &[TableSetting]) -> CapacityBuilder {
     let mut builder = Capacity::builder();
     for node in &scenario.nodes {
         builder = builder.node_config(

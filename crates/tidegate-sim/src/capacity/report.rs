@@ -1,24 +1,24 @@
 //! The report of many runs: summaries, the gate, and the pictures of the first seed.
 
-mod chip;
-mod experiment_section;
+pub mod table_story;
+pub mod workload_note;
+
 mod heat_map;
 mod html;
-mod line_chart;
 mod partition_map;
-mod table_story;
+mod share_chart;
 mod text;
 
 use std::collections::BTreeMap;
 
+pub use html::table_sections;
 use serde::Serialize;
 
 use crate::capacity::design::Design;
 use crate::capacity::gate;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
-use crate::kit::gate_line::{GateLine, GateOutcome};
-use crate::kit::report::{count_of, sorted_seeds};
+use crate::kit::report::{GateLine, GateOutcome, count_of, sorted_seeds};
 
 /// The report of runs. The same runs give the same report, byte for byte.
 #[derive(Clone, Debug, Serialize)]
@@ -77,7 +77,7 @@ impl CapacityReport {
     }
 
     /// The first run of each workload, whose pictures are shown.
-    pub(crate) fn shown(&self) -> Vec<&CapacityRun> {
+    pub fn shown(&self) -> Vec<&CapacityRun> {
         let mut shown: Vec<&CapacityRun> = Vec::new();
         for run in &self.runs {
             if !shown.iter().any(|other| other.group() == run.group()) {
@@ -90,6 +90,24 @@ impl CapacityReport {
     /// The seeds, in order.
     pub(crate) fn seeds(&self) -> Vec<u64> {
         sorted_seeds(self.runs.iter().map(|run| run.scenario.seed))
+    }
+
+    /// What checkers found, a sentence each.
+    fn findings(&self) -> impl Iterator<Item = String> {
+        let designs = self.runs.iter().flat_map(|run| &run.designs);
+        designs.flat_map(|design| {
+            design.breaches.iter().map(|breach| {
+                format!(
+                    "{} under {}, seed {}, {} ms, table {}: {}",
+                    breach.invariant.id(),
+                    design.design.letters(),
+                    breach.seed,
+                    breach.at_ms,
+                    breach.table,
+                    breach.what
+                )
+            })
+        })
     }
 
     /// The designs that were compared on the workloads or tables, in order.

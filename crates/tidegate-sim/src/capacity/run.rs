@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate_capacity::KeyRange;
 
+use crate::capacity::demand::request::RequestKind;
 use crate::capacity::design::Design;
 use crate::capacity::fluid::FluidShares;
-use crate::capacity::invariant::{Breach, Invariant};
-use crate::capacity::request::RequestKind;
+use crate::capacity::judge::invariant::{Breach, Invariant};
 use crate::capacity::scenario::{CapacityScenario, TableRole};
 use crate::capacity::tally::{HeatCounts, SecondCount};
 
@@ -46,7 +46,7 @@ pub struct DesignResult {
     /// Breaches of invariants, the first five of each.
     pub breaches: Vec<Breach>,
     /// How many breaches there were, by invariant.
-    #[serde(serialize_with = "crate::capacity::invariant::serialize_counts")]
+    #[serde(serialize_with = "crate::capacity::judge::invariant::serialize_counts")]
     pub breach_counts: BTreeMap<Invariant, u64>,
     /// The routers with leases; `None` where one process routes all requests.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,6 @@ pub struct DesignResult {
 
 /// The routers of one design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct RouterResult {
     /// How many there were.
     pub routers: u32,
@@ -114,7 +113,6 @@ pub struct NodeUnits {
 
 /// A reload that the scenario made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct ReloadRecord {
     /// When.
     pub second: u32,

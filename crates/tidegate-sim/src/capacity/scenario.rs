@@ -1,20 +1,23 @@
 //! The scenario of a capacity world: nodes, tables, and what is asked of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use tidegate_capacity::AccessOperation;
 
+use crate::capacity::demand::request::{RequestKind, RequestStream};
+use crate::capacity::demand::shaper::{ShaperMaker, serialize_is_shaped};
 use crate::capacity::demand::{Demand, Pattern};
 use crate::capacity::design::Design;
-use crate::capacity::experiment_note::ExperimentNote;
-use crate::capacity::request::{RequestKind, RequestStream};
-use crate::capacity::script::ScriptedStep;
-use crate::capacity::workload_note::WorkloadNote;
+use crate::capacity::plane::operator::{OperatorScript, serialize_steps};
+use crate::capacity::plane::routers::RouterSpec;
+use crate::capacity::report::workload_note::WorkloadNote;
+use crate::kit::report::ExperimentNote;
 
 /// Nodes and tables, and the demand of each table. The same scenario gives the same run, byte for
 /// byte.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CapacityScenario {
     /// The seed of all chance.
     pub seed: u64,
@@ -32,23 +35,15 @@ pub struct CapacityScenario {
     pub experiment: Option<&'static ExperimentNote>,
     /// Further directions and kinds of requests, by the positions of the tables that have them.
     pub extras: BTreeMap<usize, TableExtras>,
-    /// Changes that are made whatever the design, in their order.
-    pub steps: Vec<ScriptedStep>,
+    /// What an operator changes, whatever the design; `None`: nothing.
+    #[serde(rename = "steps", serialize_with = "serialize_steps")]
+    pub script: Option<Arc<dyn OperatorScript>>,
     /// When the time begins from which recovery is measured, in seconds.
     pub onset: u32,
     /// The routers that lease the throughput of tables with global admission; `None`: one process
     /// routes all requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routers: Option<RouterSpec>,
-}
-
-/// Routers that lease the throughput of tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct RouterSpec {
-    /// How many there are, at least 1.
-    pub count: u32,
-    /// How many of them route the requests for one table, 1 to `count`.
-    pub per_table: u32,
 }
 
 /// A node.
@@ -90,7 +85,7 @@ pub struct TableSpec {
 }
 
 /// A second direction of a table, further kinds of requests, and how the table follows its demand.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct TableExtras {
     /// The throughput of the direction that [`TableSpec::is_write`] does not name; `None`: one unit
     /// a second, which nobody asks for.
@@ -100,8 +95,9 @@ pub struct TableExtras {
     pub kind: Option<RequestKind>,
     /// Further requests.
     pub streams: Vec<RequestStream>,
-    /// Whether clients hold back what exceeds the share of a partition and one second of it.
-    pub is_shaped: bool,
+    /// What holds requests of clients back; `None`: nothing.
+    #[serde(rename = "is_shaped", serialize_with = "serialize_is_shaped")]
+    pub shaper: Option<ShaperMaker>,
     /// Whether the table follows its demand; `None`: its throughput is provisioned once.
     pub growth: Option<GrowthSpec>,
 }
@@ -118,8 +114,7 @@ pub struct Throughput {
 /// A table that follows its demand.
 ///
 /// With control loops it is a table on demand, whose first limit is [`TableSpec::units_per_second`]
-/// and whose partitions follow the limit. Under static shares its owner provisions it: by
-/// [`StepKind::Provision`](crate::capacity::StepKind::Provision).
+/// and whose partitions follow the limit. Under static shares its owner provisions it, by a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct GrowthSpec {
     /// Seconds in which the limit at most doubles.
@@ -208,7 +203,7 @@ impl CapacityScenario {
             workload: None,
             experiment: None,
             extras: BTreeMap::new(),
-            steps: Vec::new(),
+            script: None,
             onset: 0,
             routers: None,
         }
@@ -259,7 +254,7 @@ impl CapacityScenario {
     /// Whether it can be simulated, as far as the capacity plane does not check it itself.
     pub fn check(&self) -> Result<(), CapacityScenarioError> {
         in_range("number of seconds", u64::from(self.seconds), 10, u64::from(Self::SECONDS_MAX))?;
-        if let Some(RouterSpec { count, per_table }) = self.routers {
+        if let Some(RouterSpec { count, per_table, .. }) = self.routers {
             in_range("number of routers", count.into(), 1, 10_000)?;
             in_range("number of routers a table", per_table.into(), 1, u64::from(count))?;
         }

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::capacity::design::Design;
 use crate::capacity::fluid::FluidShares;
+use crate::capacity::report::workload_note::WorkloadNote;
 use crate::capacity::run::{CapacityRun, ShapeChanges, TableResult};
-use crate::capacity::workload_note::WorkloadNote;
 
 /// One table that is compared, over all seeds.
 #[derive(Clone, Debug, Serialize)]

@@ -1,10 +1,15 @@
 //! The counts of one table under one design.
 
+pub(super) mod cut_watch;
+pub(super) mod stream_tally;
+pub(super) mod table_result;
+pub(super) mod table_shape;
+
 use std::collections::BTreeMap;
 
 use tidegate_capacity::{Bound, KeyRange, PartitionId, Throttled};
 
-use crate::capacity::keys::{BUCKETS, bucket_of};
+use crate::capacity::demand::keys::{BUCKETS, bucket_of};
 use crate::kit::SECOND;
 
 /// The most columns of a heat map.

@@ -6,14 +6,14 @@ use std::collections::BinaryHeap;
 
 use tidegate_capacity::Access;
 
+use crate::capacity::demand::stream_source::StreamSource;
 use crate::capacity::design_world::DesignWorld;
 use crate::capacity::fluid::FluidShares;
 use crate::capacity::judge::LOOK_EVERY;
+use crate::capacity::judge::trace::CheckedRequest;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError, TableRole};
-use crate::capacity::stream_source::StreamSource;
 use crate::capacity::tally::HeatCounts;
-use crate::capacity::trace::CheckedRequest;
 use crate::capacity::world_names::WorldNames;
 use crate::kit::SECOND;
 

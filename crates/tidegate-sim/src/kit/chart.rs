@@ -1,7 +1,12 @@
 //! A chart of lines over time, as SVG, for people who would rather look than read.
 
+mod line_chart;
+mod plot_area;
+
 use core::error::Error;
 
+pub use line_chart::{ChartBase, LineChart, NamePlaces, PlottedLine, ShadedSpan, ValueAxis, ValueUnit};
+pub use plot_area::PlotArea;
 use plotters::prelude::*;
 
 /// Width and height in pixels.

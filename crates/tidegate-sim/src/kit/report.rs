@@ -1,15 +1,24 @@
-//! The parts that reports of comparisons share, as text and as one HTML page.
+//! The parts that reports share, as text and as one HTML page.
+//!
+//! A page is a text that grows from [`open_page`] to [`close_page`]; each part writes its section.
 
-use core::fmt::{self, Write as _};
+mod experiment_note;
+mod gate_line;
+mod html_table;
+mod markup;
 
-use super::gate_line::{GateLine, GateOutcome};
-use super::markup::escaped;
+use core::fmt::{self, Display, Write as _};
 
-const STYLE: &str = include_str!("report.css");
+pub use experiment_note::ExperimentNote;
+pub use gate_line::{GateLine, GateOutcome};
+pub use html_table::{Cell, Column, HtmlTable, NUMBER, number, text, zero};
+pub use markup::{escaped, share, thousands};
+
+const STYLE: &str = include_str!("report/report.css");
 
 /// A page with its title and its heading, to be closed by [`close_page`]. `style` is added to the
 /// style that all pages have.
-pub(crate) fn open_page(title: &str, heading: &str, style: &str) -> String {
+pub fn open_page(title: &str, heading: &str, style: &str) -> String {
     let mut html = String::with_capacity(1 << 20);
     let _ = write!(
         html,
@@ -21,17 +30,23 @@ pub(crate) fn open_page(title: &str, heading: &str, style: &str) -> String {
 }
 
 /// Ends a page.
-pub(crate) fn close_page(html: &mut String) {
+pub fn close_page(html: &mut String) {
     html.push_str("</body></html>\n");
 }
 
-/// How many of the lines have an outcome.
-pub(crate) fn count_of<'a>(lines: impl IntoIterator<Item = &'a GateLine>, outcome: GateOutcome) -> usize {
-    lines.into_iter().filter(|line| line.outcome == outcome).count()
+/// A design in its colour. `class` is the class of the colour, `title` is shown to a pointer.
+pub fn chip(class: impl Display, title: Option<&str>, name: &str) -> String {
+    let title = title.map_or(String::new(), |title| format!(" title=\"{title}\""));
+    format!("<span class=\"chip b{class}\"{title}>{name}</span>")
+}
+
+/// A picture with the text below it; no text if it is empty.
+pub fn figure(html: &mut String, picture: &str, caption: &str) {
+    let _ = writeln!(html, "<figure>{picture}<figcaption>{caption}</figcaption></figure>");
 }
 
 /// Whether the gate passes, with the numbers of its lines.
-pub(crate) fn verdict(html: &mut String, lines: &[GateLine]) {
+pub fn verdict(html: &mut String, lines: &[GateLine]) {
     let [pass, fail, open] = counts(lines);
     let (class, word) = if fail == 0 { ("pass", "Nothing failed") } else { ("fail", "The gate fails") };
     let _ = writeln!(
@@ -41,83 +56,71 @@ pub(crate) fn verdict(html: &mut String, lines: &[GateLine]) {
     );
 }
 
-/// An experiment in the list of a page.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ListedExperiment {
-    /// Its name in links, which its lines of the gate have as their group.
-    pub(crate) id: &'static str,
-    pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
+/// The opening section for a reader who has seen nothing of the page before. A table of the designs
+/// follows it.
+pub fn how_to_read(html: &mut String, about: &str) {
+    let _ = writeln!(html, "<h2>How to read this</h2>\n<p>{about}</p>");
 }
 
-/// The experiments, and how many of their lines pass; nothing without experiments. `about` is said
-/// first.
-pub(crate) fn list_experiments(html: &mut String, about: &str, all: &[ListedExperiment], lines: &[GateLine]) {
-    if all.is_empty() {
-        return;
-    }
-    let _ = writeln!(
-        html,
-        "<h2>Experiments</h2>\n{about}<table><tr><th>experiment<th>what is tried<th class=\"n\">lines that \
-         pass<th class=\"n\">lines that fail</tr>"
-    );
-    for ListedExperiment { id, name, title } in all.iter().copied() {
-        let of_it = || lines.iter().filter(|line| line.group == Some(id));
-        let (pass, fail) = (count_of(of_it(), GateOutcome::Pass), count_of(of_it(), GateOutcome::Fail));
-        let class = if fail == 0 { "pass" } else { "fail" };
-        let _ = writeln!(
-            html,
-            "<tr><td><a href=\"#{id}\">{name}</a><td>{title}<td class=\"n\">{pass}<td class=\"n \
-             {class}\">{fail}</tr>"
-        );
-    }
-    html.push_str("</table>\n");
-}
+/// The columns of the table of designs.
+pub const DESIGN_COLUMNS: [Column<'static>; 2] = [("", "design"), ("", "what it does")];
 
 /// All lines of the gate.
-pub(crate) fn gate(html: &mut String, lines: &[GateLine]) {
+pub fn gate(html: &mut String, lines: &[GateLine]) {
     html.push_str("<h2 id=\"gate\">Gate</h2>\n");
     gate_table(html, lines.iter());
 }
 
 /// Lines of the gate as a table.
-pub(crate) fn gate_table<'a>(html: &mut String, lines: impl Iterator<Item = &'a GateLine>) {
-    html.push_str(
-        "<div class=\"scroll\"><table><tr><th>outcome<th>experiment<th>what is \
-         judged<th>figure<th>bound</tr>\n",
-    );
+pub fn gate_table<'a>(html: &mut String, lines: impl Iterator<Item = &'a GateLine>) {
+    let columns = ["outcome", "experiment", "what is judged", "figure", "bound"];
+    let mut table = HtmlTable::open_wide(html, columns.map(|column| ("", column)));
     for line in lines {
         let class = match line.outcome {
             GateOutcome::Pass => "pass",
             GateOutcome::Fail => "fail",
             GateOutcome::NotJudged => "open",
         };
-        let _ = writeln!(
-            html,
-            "<tr><td class=\"{class}\">{}<td>{}<td>{}<td>{}<td>{}</tr>",
-            line.outcome.word(),
-            line.experiment,
-            escaped(&line.what),
-            escaped(&line.figure),
-            escaped(&line.bound)
-        );
+        table.row([
+            (class, line.outcome.word().to_owned()),
+            text(line.experiment),
+            text(escaped(&line.what)),
+            text(escaped(&line.figure)),
+            text(escaped(&line.bound)),
+        ]);
     }
-    html.push_str("</table></div>\n");
+    table.close();
 }
 
-/// The lines of the gate as text, with `width` columns for the names of experiments.
-pub(crate) fn fmt_gate(f: &mut fmt::Formatter<'_>, lines: &[GateLine], width: usize) -> fmt::Result {
+/// What checkers found, a sentence each.
+pub fn findings(html: &mut String, sentences: impl Iterator<Item = String>) {
+    for sentence in sentences {
+        let _ = writeln!(html, "<p class=\"fail\">{}</p>", escaped(&sentence));
+    }
+}
+
+/// The end of a text: the lines of the gate with `width` columns for the names of experiments, what
+/// checkers found, and how many lines pass.
+pub fn fmt_gate(
+    f: &mut fmt::Formatter<'_>,
+    lines: &[GateLine],
+    width: usize,
+    findings: impl Iterator<Item = String>,
+) -> fmt::Result {
     writeln!(f, "\ngate")?;
     for GateLine { experiment, what, figure, bound, outcome, .. } in lines {
         writeln!(f, "  {:<10}  {experiment:<width$}  {what}: {figure} ({bound})", outcome.word())?;
     }
-    Ok(())
-}
-
-/// The last line of a text: how many lines of the gate pass.
-pub(crate) fn fmt_counts(f: &mut fmt::Formatter<'_>, lines: &[GateLine]) -> fmt::Result {
+    for finding in findings {
+        writeln!(f, "  {finding}")?;
+    }
     let [pass, fail, open] = counts(lines);
     writeln!(f, "{pass} lines pass, {fail} fail, {open} are not judged")
+}
+
+/// How many of the lines have an outcome.
+pub fn count_of<'a>(lines: impl IntoIterator<Item = &'a GateLine>, outcome: GateOutcome) -> usize {
+    lines.into_iter().filter(|line| line.outcome == outcome).count()
 }
 
 /// The lines that pass, those that fail, and those that are not judged.

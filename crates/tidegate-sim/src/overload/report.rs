@@ -1,21 +1,20 @@
 //! The report of many runs: a table for each experiment, the gate, and the pictures of the first
 //! seed.
 
-mod design_chip;
-mod experiment_page;
+pub mod run_story;
+
 mod html;
-mod load_chart;
 mod text;
-mod timeline;
 
 use serde::Serialize;
 
-use super::experiment_note::OverloadExperimentNote;
 use super::ledger::OverloadRule;
 use super::run::OverloadRun;
 use super::summary::VariantSummary;
-use crate::kit::report::{count_of, sorted_seeds};
-use crate::kit::{GateLine, GateOutcome};
+use crate::kit::report::{ExperimentNote, GateLine, GateOutcome, count_of, sorted_seeds};
+
+/// Variants of an experiment that are shown; further ones are counted.
+const SHOWN_MAX: usize = 12;
 
 /// The report of runs. The same runs give the same report, byte for byte.
 #[derive(Clone, Debug, Serialize)]
@@ -59,21 +58,35 @@ impl OverloadReport {
     }
 
     /// The experiments that were run, in order; `None` for a scenario of one's own.
-    pub(crate) fn experiments(&self) -> Vec<Option<&'static OverloadExperimentNote>> {
+    pub fn experiments(&self) -> Vec<Option<&'static ExperimentNote>> {
         let mut all: Vec<_> = self.runs.iter().map(|run| run.scenario.experiment).collect();
         all.dedup();
         all
     }
 
-    /// The runs of the first seed of an experiment.
-    pub(crate) fn shown(
-        &self,
-        experiment: Option<&'static OverloadExperimentNote>,
-    ) -> impl Iterator<Item = &OverloadRun> {
+    /// The runs of the first seed of an experiment, as many as are shown.
+    pub fn shown(&self, experiment: Option<&'static ExperimentNote>) -> impl Iterator<Item = &OverloadRun> {
         let first = self.seeds().first().copied();
-        self.runs
-            .iter()
-            .filter(move |run| run.scenario.experiment == experiment && Some(run.scenario.seed) == first)
+        let is_shown = move |run: &&OverloadRun| {
+            run.scenario.experiment == experiment && Some(run.scenario.seed) == first
+        };
+        self.runs.iter().filter(is_shown).take(SHOWN_MAX)
+    }
+
+    /// The variants of an experiment.
+    pub fn variants_of(&self, experiment: Option<&'static ExperimentNote>) -> Vec<&VariantSummary> {
+        self.variants.iter().filter(|variant| variant.experiment == experiment).collect()
+    }
+
+    /// What the checks of the worlds found, a sentence each.
+    fn findings(&self) -> impl Iterator<Item = String> {
+        let results = self.runs.iter().flat_map(|run| &run.designs);
+        results.flat_map(|result| &result.violations).map(|violation| {
+            format!(
+                "{:?}, seed {}, {} ms, service {}: {}",
+                violation.rule, violation.seed, violation.at_ms, violation.service, violation.what
+            )
+        })
     }
 }
 

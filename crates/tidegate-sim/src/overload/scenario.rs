@@ -5,9 +5,9 @@ use serde::Serialize;
 use super::client::ClientSpec;
 use super::controlled_services::ControlledServices;
 use super::design::OverloadDesign;
-use super::experiment_note::OverloadExperimentNote;
 use super::scenario_error::OverloadScenarioError;
 use super::service::ServiceSpec;
+use crate::kit::report::ExperimentNote;
 
 /// A world of services and clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,7 +20,7 @@ pub struct OverloadScenario {
     /// The part of the run at its beginning that does not count in totals, 0 to 0.99. Default 0.4.
     pub warm_up: f64,
     /// The experiment that it belongs to; `None` for a scenario of one's own.
-    pub experiment: Option<&'static OverloadExperimentNote>,
+    pub experiment: Option<&'static ExperimentNote>,
     /// Its name among the scenarios of its experiment, `5x` for example.
     pub variant: String,
     /// The designs, each in a world of its own.

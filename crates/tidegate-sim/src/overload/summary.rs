@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::design::OverloadDesign;
-use super::experiment_note::OverloadExperimentNote;
 use super::run::{OverloadResult, OverloadRun};
+use crate::kit::report::ExperimentNote;
 use crate::kit::rounded;
 
 /// One variant of an experiment, or a scenario of one's own, over all seeds.
@@ -12,7 +12,7 @@ use crate::kit::rounded;
 #[non_exhaustive]
 pub struct VariantSummary {
     /// The experiment; `None` for a scenario of one's own.
-    pub experiment: Option<&'static OverloadExperimentNote>,
+    pub experiment: Option<&'static ExperimentNote>,
     /// The variant.
     pub variant: String,
     /// The designs, in order.

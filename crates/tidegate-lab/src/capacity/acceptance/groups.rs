@@ -2,9 +2,9 @@
 
 use super::figures::{between, designs, least, line, refused_by, share_of, worst};
 use super::scenario_parts::{names, phase, steady, table};
+use tidegate_sim::capacity::demand::request::{RequestKind, RequestStream};
 use tidegate_sim::capacity::demand::{Demand, Pattern};
 use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::request::{RequestKind, RequestStream};
 use tidegate_sim::capacity::run::{CapacityRun, DesignResult};
 use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec, TableExtras, TableRole, Throughput};
 use tidegate_sim::kit::GateLine;

@@ -2,11 +2,11 @@
 
 use super::figures::{between, designs, least, line, worst};
 use super::scenario_parts::{names, phase, table};
+use crate::capacity::world::{ScriptedStep, StepKind, script_of};
 use tidegate_sim::capacity::demand::{Demand, Pattern};
 use tidegate_sim::capacity::design::Design;
 use tidegate_sim::capacity::run::{CapacityRun, DesignResult, GrowthSeries};
 use tidegate_sim::capacity::scenario::{CapacityScenario, GrowthSpec, NodeSpec, TableExtras};
-use tidegate_sim::capacity::script::{ScriptedStep, StepKind};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const TWENTY_TIMES: &str = "A table that is asked for 100 units a second is asked for 2 000 for ten \
@@ -60,7 +60,7 @@ pub(super) fn twenty_times(seed: u64) -> CapacityScenario {
         table: 0,
         kind: StepKind::Provision { throughput, partitions },
     };
-    scenario.steps = vec![provision(UP, TIMES, TIMES), provision(BACK, 1, TIMES)];
+    scenario.script = Some(script_of(vec![provision(UP, TIMES, TIMES), provision(BACK, 1, TIMES)]));
     scenario.onset = UP;
     scenario
 }

@@ -2,12 +2,12 @@
 
 use super::figures::{designs, least, line, refused_by, share_of, worst};
 use super::scenario_parts::{names, phase, steady, table};
+use crate::capacity::world::{SHAPED, ScriptedStep, StepKind, script_of};
+use tidegate_sim::capacity::demand::request::{RequestKind, RequestStream};
 use tidegate_sim::capacity::demand::{Demand, Pattern};
 use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::request::{RequestKind, RequestStream};
 use tidegate_sim::capacity::run::{CapacityRun, DesignResult};
 use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec, TableExtras, TableRole, Throughput};
-use tidegate_sim::capacity::script::{ScriptedStep, StepKind};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const DESCRIPTION: &str = "On four nodes an attacker asks for ten times its throughput, with Zipf's law \
@@ -61,15 +61,15 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
     }
     let designs = vec![Design::Burst, Design::Adaptive, Design::Global];
     let mut scenario = CapacityScenario::of_tables(seed, SECONDS, designs, nodes, tables);
-    let both = |demand: Demand, is_shaped| TableExtras {
+    let both = |demand: Demand, is_shaped: bool| TableExtras {
         other: Some(Throughput { units_per_second: UNITS, ceiling: 3000 }),
         streams: vec![RequestStream::new(RequestKind::Write, demand)],
-        is_shaped,
+        shaper: is_shaped.then_some(SHAPED),
         ..TableExtras::default()
     };
     scenario.extras.insert(0, both(attack, false));
     scenario.extras.insert(VICTIM, both(conforming, true));
-    scenario.steps = steps();
+    scenario.script = Some(script_of(steps()));
     scenario
 }
 
@@ -161,9 +161,8 @@ mod tests {
 
     /// A tenth of the run, with a tenth of the changes.
     fn short(seed: u64) -> CapacityScenario {
-        let mut scenario = CapacityScenario { seconds: 30, ..scenario(seed) };
-        scenario.steps.retain(|step| step.at < 30.0);
-        scenario
+        let steps = steps().into_iter().filter(|step| step.at < 30.0).collect();
+        CapacityScenario { seconds: 30, script: Some(script_of(steps)), ..scenario(seed) }
     }
 
     #[test]
@@ -176,7 +175,7 @@ mod tests {
             assert!(victims(result).2 > 10_000);
         }
         let mut unshaped = short(1);
-        unshaped.extras.get_mut(&VICTIM).unwrap().is_shaped = false;
+        unshaped.extras.get_mut(&VICTIM).unwrap().shaper = None;
         let run = simulate(&unshaped).unwrap();
         assert!(victims(run.of(Design::Adaptive).unwrap()).0 > 0);
     }

@@ -2,11 +2,12 @@
 
 use super::figures::{least, line, worst};
 use super::scenario_parts::{names, steady, table};
+use crate::capacity::world::routers;
 use tidegate_sim::capacity::demand::Pattern;
 use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::invariant::Invariant;
+use tidegate_sim::capacity::judge::invariant::Invariant;
 use tidegate_sim::capacity::run::{CapacityRun, DesignResult};
-use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec, RouterSpec};
+use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const DESCRIPTION: &str = "100 tables of 100 partitions each lie on 1 000 nodes and are asked for 200 000 \
@@ -30,7 +31,7 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
         one
     });
     let tables = tables.collect();
-    let routers = Some(RouterSpec { count: 1000, per_table: 200 });
+    let routers = Some(routers(1000, 200));
     CapacityScenario { routers, ..CapacityScenario::of_tables(seed, 60, vec![Design::Split], nodes, tables) }
 }
 
@@ -79,7 +80,7 @@ mod tests {
         scenario.tables[0].demand.phases[0].units_per_second = 1500.0;
         scenario.tables[1].demand.phases[0].units_per_second = 5000.0;
         scenario.tables[1].demand.phases[0].pattern = Pattern::Uniform;
-        scenario.routers = Some(RouterSpec { count: 24, per_table: 16 });
+        scenario.routers = Some(routers(24, 16));
         let run = simulate(&CapacityScenario { seconds: 30, ..scenario }).unwrap();
         let result = run.of(Design::Split).unwrap();
         assert!(result.breaches.is_empty(), "{:?}", result.breaches);

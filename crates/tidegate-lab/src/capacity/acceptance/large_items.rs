@@ -3,8 +3,8 @@
 use super::figures::{designs, least, line, worst};
 use super::scenario_parts::{names, steady, table};
 use tidegate_sim::capacity::demand::Pattern;
+use tidegate_sim::capacity::demand::request::{RequestKind, RequestStream};
 use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::request::{RequestKind, RequestStream};
 use tidegate_sim::capacity::run::{CapacityRun, DesignResult, StreamResult};
 use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec, TableExtras};
 use tidegate_sim::kit::GateLine;

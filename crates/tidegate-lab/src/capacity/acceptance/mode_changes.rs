@@ -4,10 +4,10 @@ use tidegate_capacity::TableMode;
 
 use super::figures::{least, line, worst};
 use crate::capacity::workload::Workload;
+use crate::capacity::world::{ScriptedStep, StepKind, script_of};
 use tidegate_sim::capacity::design::Design;
 use tidegate_sim::capacity::run::{CapacityRun, DesignResult};
 use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec};
-use tidegate_sim::capacity::script::{ScriptedStep, StepKind};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const DESCRIPTION: &str = "The demand of W4, on nodes with room for boosts. The table begins with static shares and goes on with burst \
@@ -31,7 +31,7 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
     scenario.nodes = NodeSpec::numbered(4, 1000, 0);
     CapacityScenario {
         designs: vec![Design::Adaptive],
-        steps: (0..).zip(modes).map(step).collect(),
+        script: Some(script_of((0..).zip(modes).map(step).collect())),
         ..scenario
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use crate::capacity::tally::HeatCounts;
-use crate::kit::plot_area::PlotArea;
+use crate::kit::chart::PlotArea;
 
 /// Shades of a heat map.
 pub(super) const LEVELS: u32 = 7;

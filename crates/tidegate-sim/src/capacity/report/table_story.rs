@@ -3,11 +3,12 @@
 
 use core::fmt::Write as _;
 
-use super::chip::chip;
 use super::heat_map::heat_map;
 use super::partition_map::{NODE_COLORS, partition_map};
+use super::share_chart::share_chart;
+use crate::capacity::design::Design;
 use crate::capacity::run::{CapacityRun, DesignResult, TableResult, Victim};
-use crate::kit::markup::{escaped, share, thousands};
+use crate::kit::report::{chip, escaped, figure, share, thousands};
 
 /// The victims that are named of each design.
 const NAMED_MAX: usize = 3;
@@ -15,9 +16,25 @@ const NAMED_MAX: usize = 3;
 /// The plans that are told of each design.
 const PLANS_MAX: usize = 12;
 
+/// The chip of a design.
+pub fn chip_of(design: Design) -> String {
+    chip(design.letters(), Some(design.title()), design.letters())
+}
+
+/// The throttled share of a table over time, with a text below it if there is one.
+pub fn share_figure(html: &mut String, run: &CapacityRun, table: usize, caption: Option<&str>) {
+    let picture = share_chart(run, table);
+    match caption {
+        Some(caption) => figure(html, &picture, caption),
+        None => {
+            let _ = writeln!(html, "<figure>{picture}</figure>");
+        }
+    }
+}
+
 /// The story of one design: the partitions that were throttled most.
-pub(super) fn victims(html: &mut String, run: &CapacityRun, design: &DesignResult, result: &TableResult) {
-    let name = chip(design.design);
+pub fn victims(html: &mut String, run: &CapacityRun, design: &DesignResult, result: &TableResult) {
+    let name = chip_of(design.design);
     if result.throttled == 0 {
         let _ = writeln!(html, "<p>{name} throttled none of {} requests.</p>", thousands(result.offered));
         return;
@@ -98,7 +115,7 @@ fn cause(victim: &Victim) -> String {
 }
 
 /// The changes of partitions that control loops made, and the verdicts against cuts.
-pub(super) fn plans(html: &mut String, run: &CapacityRun, table: usize) {
+pub fn plans(html: &mut String, run: &CapacityRun, table: usize) {
     let results = || run.designs.iter().map(|design| (design.design, &design.tables[table]));
     if results().all(|(_, result)| result.plans.is_empty() && result.verdicts.is_empty()) {
         return;
@@ -108,7 +125,7 @@ pub(super) fn plans(html: &mut String, run: &CapacityRun, table: usize) {
         if result.plans.is_empty() && result.verdicts.is_empty() {
             continue;
         }
-        let _ = write!(html, "<p>{}</p><ul>", chip(design));
+        let _ = write!(html, "<p>{}</p><ul>", chip_of(design));
         for plan in result.plans.iter().take(PLANS_MAX) {
             let benefit = if plan.benefit > 0.0 {
                 format!("; predicted to let {:.0} units a second more through", plan.benefit)
@@ -152,37 +169,31 @@ fn verdict_meaning(verdict: &str) -> &'static str {
 }
 
 /// Heat maps of what was asked for and what was throttled, and the partitions over time.
-pub(super) fn maps(html: &mut String, run: &CapacityRun, table: usize) {
+pub fn maps(html: &mut String, run: &CapacityRun, table: usize) {
     let seconds = run.scenario.seconds;
     let asked = &run.offered[table];
     html.push_str("<h3>Keys over time</h3>\n<div class=\"grid2\">\n");
     let per_second = |count: u32| f64::from(count) / f64::from(asked.seconds_per_column());
-    let _ = writeln!(
-        html,
-        "<figure>{}<figcaption>Asked for: each cell is a 64th of the key order. Darkest: {:.0} requests a \
-         second.</figcaption></figure>",
-        heat_map(asked, seconds, asked.most(), "ask", "Requests by time and key"),
+    let caption = format!(
+        "Asked for: each cell is a 64th of the key order. Darkest: {:.0} requests a second.",
         per_second(asked.most())
     );
+    figure(html, &heat_map(asked, seconds, asked.most(), "ask", "Requests by time and key"), &caption);
     let most = run.designs.iter().map(|design| design.tables[table].heat.most()).max().unwrap_or(0);
     let throttled = run.designs.iter().filter(|design| design.tables[table].throttled > 0);
     for (heat, designs) in alike(throttled, |design| &design.tables[table].heat) {
-        let _ = writeln!(
-            html,
-            "<figure>{}<figcaption>{designs} throttled. Darkest: {:.0} requests a second, in all of these \
-             maps.</figcaption></figure>",
-            heat_map(heat, seconds, most, "hot", "Throttled requests by time and key"),
+        let caption = format!(
+            "{designs} throttled. Darkest: {:.0} requests a second, in all of these maps.",
             per_second(most)
         );
+        figure(html, &heat_map(heat, seconds, most, "hot", "Throttled requests by time and key"), &caption);
     }
     for (spans, designs) in alike(run.designs.iter(), |design| &design.tables[table].spans) {
-        let _ = writeln!(
-            html,
-            "<figure>{}<figcaption>Partitions under {designs} by node; each range that there ever was has the same \
-             height.{}</figcaption></figure>",
-            partition_map(spans, seconds),
+        let caption = format!(
+            "Partitions under {designs} by node; each range that there ever was has the same height.{}",
             nodes(run)
         );
+        figure(html, &partition_map(spans, seconds), &caption);
     }
     html.push_str("</div>\n");
 }
@@ -194,7 +205,7 @@ fn alike<'a, V: PartialEq>(
 ) -> Vec<(&'a V, String)> {
     let mut shown: Vec<(&V, String)> = Vec::new();
     for design in designs {
-        let (value, name) = (value(design), chip(design.design));
+        let (value, name) = (value(design), chip_of(design.design));
         match shown.iter_mut().find(|(other, _)| *other == value) {
             Some((_, names)) => *names = format!("{names} {name}"),
             None => shown.push((value, name)),

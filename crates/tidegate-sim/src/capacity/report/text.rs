@@ -3,14 +3,21 @@
 use core::fmt;
 
 use super::CapacityReport;
-use super::experiment_section::{name_of, refused_by, shown_streams};
-use crate::kit::report::{fmt_counts, fmt_gate, seeds_in_words};
+use crate::kit::report::{fmt_gate, seeds_in_words};
 
 impl fmt::Display for CapacityReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.runs.is_empty() {
             return writeln!(f, "nothing was simulated");
         }
+        self.fmt_head(f)?;
+        self.fmt_gate(f)
+    }
+}
+
+impl CapacityReport {
+    /// The beginning of the text: seeds, length and shares.
+    pub fn fmt_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seeds = seeds_in_words(&self.seeds());
         let scale = match self.divisor {
             Some(1) => ", full rates".to_owned(),
@@ -20,53 +27,12 @@ impl fmt::Display for CapacityReport {
         let seconds = self.compared().next();
         let seconds = seconds.map_or(String::new(), |run| format!(", {} s{scale}", run.scenario.seconds));
         writeln!(f, "{seeds}{seconds}, {} decisions", self.decisions)?;
-        if !self.tables.is_empty() {
-            self.fmt_shares(f)?;
-        }
-        self.fmt_experiments(f)?;
-        fmt_gate(f, &self.gate, 7)?;
-        for run in &self.runs {
-            for (design, breach) in
-                run.designs.iter().flat_map(|one| one.breaches.iter().map(move |b| (one, b)))
-            {
-                writeln!(
-                    f,
-                    "  {} under {}, seed {}, {} ms, table {}: {}",
-                    breach.invariant.id(),
-                    design.design.letters(),
-                    breach.seed,
-                    breach.at_ms,
-                    breach.table,
-                    breach.what
-                )?;
-            }
-        }
-        fmt_counts(f, &self.gate)
+        if self.tables.is_empty() { Ok(()) } else { self.fmt_shares(f) }
     }
-}
 
-impl CapacityReport {
-    /// The requests of each experiment, of the first seed.
-    fn fmt_experiments(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for run in self.shown() {
-            let Some(experiment) = run.scenario.experiment else { continue };
-            let seconds = run.scenario.seconds;
-            writeln!(f, "\n{}: {}, {seconds} s", experiment.name, experiment.title)?;
-            for design in &run.designs {
-                for stream in shown_streams(run, design) {
-                    writeln!(
-                        f,
-                        "  {:<3} {:<28} {:>9} asked {:>8.3} % throttled   refused by {}",
-                        design.design.letters(),
-                        name_of(stream),
-                        stream.offered,
-                        stream.throttled_share() * 100.0,
-                        refused_by(stream)
-                    )?;
-                }
-            }
-        }
-        Ok(())
+    /// The end of the text: the gate, and what checkers found.
+    pub fn fmt_gate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt_gate(f, &self.gate, 7, self.findings())
     }
 
     /// The throttled shares in hundredths: the median of the seeds, and the worst if there are

@@ -2,12 +2,9 @@
 
 use core::fmt;
 
-use super::OverloadReport;
-use crate::kit::report::{fmt_counts, fmt_gate, seeds_in_words};
+use super::{OverloadReport, SHOWN_MAX};
+use crate::kit::report::{fmt_gate, seeds_in_words};
 use crate::overload::summary::VariantSummary;
-
-/// Variants of an experiment that are shown; further ones are counted.
-pub(super) const SHOWN_MAX: usize = 12;
 
 impl fmt::Display for OverloadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,8 +17,7 @@ impl fmt::Display for OverloadReport {
                 Some(experiment) => writeln!(f, "\n{}: {}", experiment.name, experiment.title)?,
                 None => writeln!(f, "\nscenario")?,
             }
-            let variants: Vec<&VariantSummary> =
-                self.variants.iter().filter(|variant| variant.experiment == experiment).collect();
+            let variants = self.variants_of(experiment);
             for variant in variants.iter().take(SHOWN_MAX) {
                 fmt_variant(f, variant)?;
             }
@@ -29,15 +25,7 @@ impl fmt::Display for OverloadReport {
                 writeln!(f, "  and {} more, which the gate judges", variants.len() - SHOWN_MAX)?;
             }
         }
-        fmt_gate(f, &self.gate, 6)?;
-        for violation in self.runs.iter().flat_map(|run| &run.designs).flat_map(|result| &result.violations) {
-            writeln!(
-                f,
-                "  violation of {:?}, seed {}, {} ms, service {}: {}",
-                violation.rule, violation.seed, violation.at_ms, violation.service, violation.what
-            )?;
-        }
-        fmt_counts(f, &self.gate)
+        fmt_gate(f, &self.gate, 6, self.findings().map(|finding| format!("violation of {finding}")))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use tidegate_capacity::KeyRange;
 
-use crate::capacity::cut_watch::CutWatch;
+use crate::capacity::judge::trace::PartitionRecord;
 use crate::capacity::run::{
     CarriedOutPlan, FirstVerdict, GrowthSeries, PartitionSpan, Reshape, ShapeChanges,
 };
-use crate::capacity::trace::PartitionRecord;
+use crate::capacity::tally::cut_watch::CutWatch;
 
 /// The partitions of a table over time.
 #[derive(Debug)]

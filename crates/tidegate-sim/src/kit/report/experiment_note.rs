@@ -2,15 +2,13 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::kit::report::ListedExperiment;
-
 /// An experiment, as reports name it.
 ///
 /// The experiments are the laboratory's. A scenario that belongs to one has its note, so that the
 /// report of its runs says what was tried.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ExperimentNote {
-    /// Its name among all, in links.
+    /// Its name among all, in links. Its lines of the gate have it as their group.
     pub id: &'static str,
     /// The experiment of the specification that it belongs to.
     pub name: &'static str,
@@ -18,13 +16,6 @@ pub struct ExperimentNote {
     pub title: &'static str,
     /// A few sentences that describe it.
     pub description: &'static str,
-}
-
-impl ExperimentNote {
-    /// The experiment in the list of a page.
-    pub(crate) const fn listed(&self) -> ListedExperiment {
-        ListedExperiment { id: self.id, name: self.name, title: self.title }
-    }
 }
 
 impl Serialize for ExperimentNote {

@@ -1,12 +1,13 @@
 //! Texts and numbers as they stand in HTML.
 
+/// A part of a whole in hundredths; 0 of nothing.
 #[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
-pub(crate) fn share(part: u64, whole: u64) -> f64 {
+pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
 }
 
 /// `1 234 567` with thin spaces that do not break.
-pub(crate) fn thousands(number: u64) -> String {
+pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 2);
     for (index, digit) in digits.chars().enumerate() {
@@ -19,7 +20,7 @@ pub(crate) fn thousands(number: u64) -> String {
 }
 
 /// Text as it stands in HTML.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -2,14 +2,17 @@
 //! one second of it.
 
 use tidegate_capacity::AccessOperation;
+use tidegate_sim::capacity::demand::shaper::{RequestShaper, ShaperMaker};
+use tidegate_sim::capacity::{CapacityScenario, partition_of};
 
-use crate::capacity::keys::partition_of;
-use crate::capacity::scenario::CapacityScenario;
+/// Holds back what exceeds the share of a partition.
+pub(crate) const SHAPED: ShaperMaker =
+    |scenario, table, operation| Box::new(Shaper::new(scenario, table, operation));
 
 /// The buckets of the clients of one direction of a table, one for each configured partition; full
 /// at first.
 #[derive(Debug)]
-pub(crate) struct Shaper {
+struct Shaper {
     /// Thousandths a second.
     rate: u64,
     /// The level of each, in parts of a thousandth, and when it was filled last.
@@ -21,16 +24,16 @@ const PARTS: u128 = 1_000_000_000;
 
 impl Shaper {
     /// The shaper of a direction of a table whose shares are whole thousandths.
-    pub(crate) fn new(scenario: &CapacityScenario, table: usize, operation: AccessOperation) -> Self {
+    fn new(scenario: &CapacityScenario, table: usize, operation: AccessOperation) -> Self {
         let partitions = scenario.tables[table].partitions;
         let units = scenario.throughput(table, operation).units_per_second;
         let rate = units * 1000 / u64::from(partitions.max(1));
         Self { rate, levels: vec![(u128::from(rate) * PARTS, 0); partitions as usize] }
     }
+}
 
-    /// Whether a request of `cost` thousandths for a key with this first word may be sent at `at`;
-    /// if so, it is counted.
-    pub(crate) fn lets_pass(&mut self, word: u64, cost: i64, at: u64) -> bool {
+impl RequestShaper for Shaper {
+    fn lets_pass(&mut self, word: u64, cost: i64, at: u64) -> bool {
         let partition = partition_of(word, self.levels.len() as u32);
         let (level, filled_at) = &mut self.levels[partition as usize];
         let inflow = u128::from(self.rate) * u128::from(at - *filled_at);
@@ -48,7 +51,7 @@ impl Shaper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::SECOND;
+    use tidegate_sim::kit::SECOND;
 
     #[test]
     fn a_shaper_lets_a_second_pass_at_once_and_its_rate_from_then_on() {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tidegate_capacity::AccessKind;
 
-use crate::capacity::arrivals::ArrivalSource;
-use crate::capacity::keys::KeySet;
-use crate::capacity::request::RequestKind;
+use crate::capacity::demand::arrivals::ArrivalSource;
+use crate::capacity::demand::keys::KeySet;
+use crate::capacity::demand::request::RequestKind;
+use crate::capacity::demand::shaper::RequestShaper;
 use crate::capacity::scenario::{CapacityScenario, TableSpec};
-use crate::capacity::shaper::Shaper;
 
 /// The part of all chance that belongs to the first stream of the first table.
 const PART: u64 = 100;
@@ -23,7 +23,7 @@ pub(crate) struct StreamSource {
     pub(crate) units: u32,
     pub(crate) access: (AccessKind, u64),
     pub(crate) source: ArrivalSource,
-    pub(crate) shaper: Option<Shaper>,
+    pub(crate) shaper: Option<Box<dyn RequestShaper>>,
 }
 
 impl StreamSource {
@@ -34,7 +34,7 @@ impl StreamSource {
             let TableSpec { partitions, is_ordered, shares_top_keys, .. } = *spec;
             let salt = scenario.seed.wrapping_mul(0x9e37_79b9).wrapping_add(table as u64);
             let keys_of = |count| Arc::new(KeySet::new(count, partitions, is_ordered, shares_top_keys, salt));
-            let is_shaped = scenario.extras.get(&table).is_some_and(|extras| extras.is_shaped);
+            let shaper = scenario.extras.get(&table).and_then(|extras| extras.shaper);
             let of_table = scenario.streams(table);
             let main_keys = keys_of(of_table[0].demand.keys);
             for (index, stream) in of_table.into_iter().enumerate() {
@@ -50,7 +50,7 @@ impl StreamSource {
                     units: stream.demand.units,
                     access: stream.kind.access(stream.demand.units),
                     source: if stream.is_paced { source.paced() } else { source },
-                    shaper: is_shaped.then(|| Shaper::new(scenario, table, operation)),
+                    shaper: shaper.map(|make| make(scenario, table, operation)),
                 });
             }
         }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::capacity::demand::keys::{KeySet, ordered_key, partition_of};
 use crate::capacity::demand::{Demand, Pattern};
-use crate::capacity::keys::{KeySet, ordered_key, partition_of};
 use crate::kit::{Chance, SECOND};
 
 /// How many hot keys the fluid model looks at.

@@ -1,11 +1,11 @@
 //! The results of a run, from the counts of its tables and streams.
 
-use crate::capacity::operator::ForcedChanges;
+use crate::capacity::demand::stream_source::StreamSource;
+use crate::capacity::plane::operator::ForcedChanges;
 use crate::capacity::run::{NodeUnits, ShapeChanges, StreamResult, TableResult, Victim};
 use crate::capacity::scenario::CapacityScenario;
-use crate::capacity::stream_source::StreamSource;
-use crate::capacity::stream_tally::StreamTally;
-use crate::capacity::table_shape::TableShape;
+use crate::capacity::tally::stream_tally::StreamTally;
+use crate::capacity::tally::table_shape::TableShape;
 use crate::capacity::tally::{SecondCount, TableTally};
 use crate::kit::MS;
 

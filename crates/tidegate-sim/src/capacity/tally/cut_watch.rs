@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tidegate_capacity::{KeyRange, Position};
 
-use crate::capacity::trace::PartitionRecord;
+use crate::capacity::judge::trace::PartitionRecord;
 
 /// Seconds over which a share is taken.
 const WINDOW: usize = 10;

@@ -1,19 +1,16 @@
 //! The section of an experiment in the HTML report: its claim, its lines of the gate, its requests,
 //! and what became of its tables.
 
-use core::fmt::Write as _;
+use core::fmt::{self, Write as _};
 
 use tidegate_capacity::AccessOperation;
 
-use super::CapacityReport;
-use super::chip::chip;
-use super::line_chart::line_chart;
-use super::table_story::{maps, plans, victims};
-use crate::capacity::experiment_note::ExperimentNote;
-use crate::capacity::run::{CapacityRun, DesignResult, StreamResult};
-use crate::kit::markup::{escaped, thousands};
-use crate::kit::report::gate_table;
-use crate::kit::{Chart, ChartLine, Shade};
+use tidegate_sim::capacity::report::table_story::{chip_of, maps, plans, share_figure, victims};
+use tidegate_sim::capacity::{CapacityReport, CapacityRun, DesignResult, StreamResult};
+use tidegate_sim::kit::report::{
+    ExperimentNote, GateLine, HtmlTable, NUMBER, escaped, gate_table, number, text, thousands,
+};
+use tidegate_sim::kit::{Chart, ChartLine, Shade};
 
 /// The tables that are shown of an experiment.
 const SHOWN_MAX: usize = 4;
@@ -30,9 +27,7 @@ pub(super) fn experiment_section(
 ) {
     let ExperimentNote { id, name, title, description } = *experiment;
     let _ = writeln!(html, "<h2 id=\"{id}\">{name}: {title}</h2>\n<p>{description}</p>");
-    let is_of_it = |line: &&crate::kit::gate_line::GateLine| {
-        line.experiment == name && line.group.is_none_or(|group| group == id)
-    };
+    let is_of_it = |line: &&GateLine| line.experiment == name && line.group.is_none_or(|group| group == id);
     gate_table(html, report.gate.iter().filter(is_of_it));
     requests(html, run);
     reloads(html, run);
@@ -51,29 +46,53 @@ pub(super) fn experiment_section(
 
 /// The requests of each kind under each design.
 fn requests(html: &mut String, run: &CapacityRun) {
-    html.push_str(
-        "<h3>Requests</h3>\n<div class=\"scroll\"><table><tr><th>design<th>requests<th class=\"n\">asked<th \
-         class=\"n\">throttled<th class=\"n\">units admitted a second<th>refused by</tr>\n",
-    );
+    html.push_str("<h3>Requests</h3>\n");
+    let columns = [
+        ("", "design"),
+        ("", "requests"),
+        (NUMBER, "asked"),
+        (NUMBER, "throttled"),
+        (NUMBER, "units admitted a second"),
+        ("", "refused by"),
+    ];
+    let mut table = HtmlTable::open_wide(html, columns);
     for design in &run.designs {
         for stream in shown_streams(run, design) {
-            let refused = refused_by(stream);
-            let _ = writeln!(
-                html,
-                "<tr><td>{}<td>{}<td class=\"n\">{}<td class=\"n\">{:.3} %<td class=\"n\">{:.1}<td>{refused}</tr>",
-                chip(design.design),
-                escaped(&name_of(stream)),
-                thousands(stream.offered),
-                stream.throttled_share() * 100.0,
-                stream.units_admitted / f64::from(run.scenario.seconds)
-            );
+            table.row([
+                text(chip_of(design.design)),
+                text(escaped(&name_of(stream))),
+                number(thousands(stream.offered)),
+                number(format!("{:.3} %", stream.throttled_share() * 100.0)),
+                number(format!("{:.1}", stream.units_admitted / f64::from(run.scenario.seconds))),
+                text(refused_by(stream)),
+            ]);
         }
     }
-    html.push_str("</table></div>\n");
+    table.close();
+}
+
+/// The requests of the experiment of a run as text; nothing of a run of a workload.
+pub(super) fn fmt_experiment(f: &mut fmt::Formatter<'_>, run: &CapacityRun) -> fmt::Result {
+    let Some(experiment) = run.scenario.experiment else { return Ok(()) };
+    writeln!(f, "\n{}: {}, {} s", experiment.name, experiment.title, run.scenario.seconds)?;
+    for design in &run.designs {
+        for stream in shown_streams(run, design) {
+            writeln!(
+                f,
+                "  {:<3} {:<28} {:>9} asked {:>8.3} % throttled   refused by {}",
+                design.design.letters(),
+                name_of(stream),
+                stream.offered,
+                stream.throttled_share() * 100.0,
+                refused_by(stream)
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// The requests that are shown: those of a few tables.
-pub(super) fn shown_streams<'a>(
+fn shown_streams<'a>(
     run: &'a CapacityRun,
     design: &'a DesignResult,
 ) -> impl Iterator<Item = &'a StreamResult> {
@@ -83,13 +102,13 @@ pub(super) fn shown_streams<'a>(
 }
 
 /// `orders, writes of 4`.
-pub(super) fn name_of(stream: &StreamResult) -> String {
+fn name_of(stream: &StreamResult) -> String {
     let of = if stream.request_units > 1 { format!(" of {}", stream.request_units) } else { String::new() };
     format!("{}, {}{of}", stream.table, stream.kind.title())
 }
 
 /// The buckets that refused, with their counts.
-pub(super) fn refused_by(stream: &StreamResult) -> String {
+fn refused_by(stream: &StreamResult) -> String {
     if stream.by_bound.is_empty() {
         return "nothing".to_owned();
     }
@@ -100,7 +119,7 @@ pub(super) fn refused_by(stream: &StreamResult) -> String {
 /// The reloads that the scenario made.
 fn reloads(html: &mut String, run: &CapacityRun) {
     for design in run.designs.iter().filter(|design| !design.reloads.is_empty()) {
-        let _ = write!(html, "<p>{} Reloads:</p><ul>", chip(design.design));
+        let _ = write!(html, "<p>{} Reloads:</p><ul>", chip_of(design.design));
         for reload in &design.reloads {
             let _ = writeln!(
                 html,
@@ -138,11 +157,8 @@ fn one_table(html: &mut String, run: &CapacityRun, table: usize) {
         }
     }
     if run.designs.iter().any(|design| design.tables[table].throttled > 0) {
-        let _ = writeln!(
-            html,
-            "<figure>{}<figcaption>Throttled share over time, one line for each design.</figcaption></figure>",
-            line_chart(run, table)
-        );
+        let caption = "Throttled share over time, one line for each design.";
+        share_figure(html, run, table, Some(caption));
     }
     for design in &run.designs {
         victims(html, run, design, &design.tables[table]);

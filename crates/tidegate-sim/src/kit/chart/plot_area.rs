@@ -4,15 +4,21 @@ use core::fmt::Write as _;
 
 /// An area over time, in pixels of the picture.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PlotArea {
-    pub(crate) width: f64,
-    pub(crate) height: f64,
-    pub(crate) left: f64,
-    pub(crate) right: f64,
-    pub(crate) top: f64,
-    pub(crate) bottom: f64,
-    /// The end of the time, in seconds.
-    pub(crate) seconds: f64,
+pub struct PlotArea {
+    /// The width of the picture.
+    pub width: f64,
+    /// The height of the picture.
+    pub height: f64,
+    /// The width left of the area.
+    pub left: f64,
+    /// The width right of the area.
+    pub right: f64,
+    /// The height above the area.
+    pub top: f64,
+    /// The height below the area.
+    pub bottom: f64,
+    /// The end of the time, in seconds; of names, the place of the last one.
+    pub seconds: f64,
 }
 
 impl PlotArea {
@@ -51,6 +57,15 @@ impl PlotArea {
         }
         let (from, until) = (self.left, self.width - self.right);
         let _ = write!(svg, "<path class=\"axis\" d=\"M{from:.1} {bottom:.1}H{until:.1}\"/>");
+    }
+
+    /// The names at equal distances, below the axis.
+    pub(crate) fn name_axis(&self, svg: &mut String, names: &[&str]) {
+        let y = self.height - self.bottom + 16.0;
+        for (place, name) in (0_u32..).zip(names) {
+            let x = self.x(f64::from(place));
+            let _ = write!(svg, "<text class=\"mid\" x=\"{x:.1}\" y=\"{y:.1}\">{name}</text>");
+        }
     }
 }
 

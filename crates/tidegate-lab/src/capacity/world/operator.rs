@@ -1,14 +1,14 @@
-//! The operator of a scenario: carries out its scripted steps on the plane of one design.
+//! The operator of a script: carries out its steps on the plane of one design.
 
 use tidegate_capacity::{Capacity, PartitionId, Position, SplitShares, TableMode};
 use tidegate_core::Timestamp;
 
-use crate::capacity::design::Design;
-use crate::capacity::plane::{NAMESPACE, TableSetting, builder_of, instant};
-use crate::capacity::run::ReloadRecord;
-use crate::capacity::scenario::CapacityScenario;
-use crate::capacity::script::StepKind;
-use crate::kit::{Chance, MS, SECOND};
+use tidegate_sim::capacity::plane::operator::{ForcedChanges, OperatorChanges, TableOperator};
+use tidegate_sim::capacity::plane::{NAMESPACE, TableSetting, builder_of, first_settings, instant};
+use tidegate_sim::capacity::{CapacityScenario, Design, ReloadRecord};
+use tidegate_sim::kit::{Chance, MS, SECOND};
+
+use super::script::{ScriptedStep, StepKind};
 
 /// The part of all chance that is the operator's.
 const PART: u64 = 77;
@@ -18,7 +18,9 @@ const GATED: u64 = 50 * MS;
 
 /// An operator at work.
 #[derive(Debug)]
-pub(crate) struct Operator {
+pub(super) struct ScriptOperator {
+    design: Design,
+    steps: Vec<ScriptedStep>,
     /// The steps that were made.
     done: usize,
     chance: Chance,
@@ -27,16 +29,7 @@ pub(crate) struct Operator {
     waiting: Vec<usize>,
     /// Moves whose keys are refused, and that end with the next look.
     moving: Vec<GatedMove>,
-    /// Partitions that were cut and moved, by the table.
-    pub(crate) forced: Vec<ForcedChanges>,
-    pub(crate) reloads: Vec<ReloadRecord>,
-}
-
-/// Partitions of one table that the operator changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ForcedChanges {
-    pub(crate) cuts: u32,
-    pub(crate) moves: u32,
+    changes: OperatorChanges,
 }
 
 #[derive(Debug)]
@@ -47,50 +40,33 @@ struct GatedMove {
     to: String,
 }
 
-impl Operator {
-    pub(crate) fn new(scenario: &CapacityScenario, settings: Vec<TableSetting>) -> Self {
-        Self {
-            done: 0,
-            chance: Chance::new(scenario.seed, PART),
-            forced: vec![ForcedChanges::default(); settings.len()],
-            settings,
-            waiting: Vec::new(),
-            moving: Vec::new(),
-            reloads: Vec::new(),
-        }
-    }
-
-    /// Makes the steps of which the time has come. `at` is a tenth of a second after the last call.
-    pub(crate) fn work(
-        &mut self,
-        scenario: &CapacityScenario,
-        design: Design,
-        capacity: &mut Capacity,
-        at: u64,
-    ) {
+impl TableOperator for ScriptOperator {
+    /// Makes the steps of which the time has come.
+    fn work(&mut self, scenario: &CapacityScenario, capacity: &mut Capacity, at: u64) -> bool {
+        let reloads = self.changes.reloads.len();
         let now = instant(at);
         for GatedMove { table, partition, from, to } in core::mem::take(&mut self.moving) {
             let name = scenario.tables[table].name.as_str();
             let is_moved = capacity.move_replica(NAMESPACE, name, partition, &from, &to, now).is_ok();
-            self.forced[table].moves += u32::from(is_moved);
+            self.changes.forced[table].moves += u32::from(is_moved);
         }
         for table in core::mem::take(&mut self.waiting) {
             self.gate(scenario, table, capacity, now, at);
         }
         #[expect(clippy::cast_precision_loss, reason = "at most a day of tenths of seconds")]
         let second = at as f64 / SECOND as f64;
-        while let Some(step) = scenario.steps.get(self.done).filter(|step| step.at <= second) {
+        while let Some(step) = self.steps.get(self.done).cloned().filter(|step| step.at <= second) {
             self.done += 1;
             let table = step.table;
             match step.kind {
                 StepKind::Cut => {
                     let is_cut = self.cut(scenario, table, capacity, now).is_some();
-                    self.forced[table].cuts += u32::from(is_cut);
+                    self.changes.forced[table].cuts += u32::from(is_cut);
                 }
                 StepKind::Move => self.gate(scenario, table, capacity, now, at),
                 StepKind::SetMode(mode) => {
                     self.settings[table].mode = mode;
-                    self.reload(scenario, design, capacity, (table, format!("{mode:?}").to_lowercase()), at);
+                    self.reload(scenario, capacity, (table, format!("{mode:?}").to_lowercase()), at);
                 }
                 StepKind::Provision { throughput, partitions } => {
                     if self.settings[table].mode == TableMode::Static {
@@ -98,10 +74,32 @@ impl Operator {
                             (throughput, partitions);
                         let what =
                             format!("{throughput} times the throughput, {partitions} times the partitions");
-                        self.reload(scenario, design, capacity, (table, what), at);
+                        self.reload(scenario, capacity, (table, what), at);
                     }
                 }
             }
+        }
+        self.changes.reloads.len() > reloads
+    }
+
+    fn into_changes(self: Box<Self>) -> OperatorChanges {
+        self.changes
+    }
+}
+
+impl ScriptOperator {
+    pub(super) fn new(scenario: &CapacityScenario, design: Design, steps: Vec<ScriptedStep>) -> Self {
+        let settings = first_settings(scenario, design);
+        let forced = vec![ForcedChanges::default(); settings.len()];
+        Self {
+            design,
+            steps,
+            done: 0,
+            chance: Chance::new(scenario.seed, PART),
+            settings,
+            waiting: Vec::new(),
+            moving: Vec::new(),
+            changes: OperatorChanges { forced, reloads: Vec::new() },
         }
     }
 
@@ -160,7 +158,6 @@ impl Operator {
     fn reload(
         &mut self,
         scenario: &CapacityScenario,
-        design: Design,
         capacity: &mut Capacity,
         (table, what): (usize, String),
         at: u64,
@@ -168,7 +165,7 @@ impl Operator {
         let now = instant(at);
         let before = LevelsOfStore::of(capacity, now);
         let rates_above_base_before = rates_above_base(capacity, &scenario.tables[table].name, now);
-        let reloaded = builder_of(scenario, design, &self.settings).build_over(capacity, now);
+        let reloaded = builder_of(scenario, self.design, &self.settings).build_over(capacity, now);
         let error = match reloaded {
             Ok(reloaded) => {
                 *capacity = reloaded;
@@ -177,7 +174,7 @@ impl Operator {
             Err(error) => Some(error.to_string()),
         };
         let after = LevelsOfStore::of(capacity, now);
-        self.reloads.push(ReloadRecord {
+        self.changes.reloads.push(ReloadRecord {
             second: (at / SECOND) as u32,
             table: scenario.tables[table].name.clone(),
             what,

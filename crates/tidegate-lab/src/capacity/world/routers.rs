@@ -2,27 +2,31 @@
 //!
 //! A request comes to a router at random, which admits it from its lease or refuses it. An admitted
 //! request goes on to the partitions and nodes, which all routers share; what these refuse is put
-//! back into the lease. Calls to the store take no time: [`crate::fleet`] has those that do, and
+//! back into the lease. Calls to the store take no time: [`tidegate_sim::fleet`] has those that do, and
 //! are lost, with the same engines.
 
 use std::collections::BTreeMap;
 
-use crate::invariants::{LeaseChecker, LeaseGrant, LeaseTerms};
 use tidegate_capacity::{
     Access, AccessOperation, Capacity, Ceilings, NodeConfig, TableConfig, TableMode, TokenTerms, Units,
 };
 use tidegate_core::lease::{Ask, Epoch, Grant, Terms};
 use tidegate_core::{Retry, Timestamp, error_chain};
 use tidegate_engine::{
-    Answered, Decision, Engine, EngineConfig, LeaseConfig, NamespaceConfig, Outcome, Permit, Request, Step,
-    Wants,
+    Answered, Decision, Engine, EngineConfig, LeaseConfig, NamespaceConfig, Outcome, Request, Step, Wants,
 };
 use tidegate_store::{Batch, Keeper, Key, Kind, MemoryConfig, OnLedger};
 
-use crate::capacity::plane::{NAMESPACE, instant};
-use crate::capacity::run::RouterResult;
-use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError, RouterSpec};
-use crate::kit::Chance;
+use tidegate_sim::capacity::plane::routers::{LeaseRouters, RouterAnswer, RouterSpec, SpentTokens};
+use tidegate_sim::capacity::plane::{NAMESPACE, instant};
+use tidegate_sim::capacity::{CapacityScenario, CapacityScenarioError, RouterResult};
+use tidegate_sim::invariants::{LeaseChecker, LeaseGrant, LeaseTerms};
+use tidegate_sim::kit::Chance;
+
+/// So many routers with leases, `per_table` of them for each table.
+pub(crate) const fn routers(count: u32, per_table: u32) -> RouterSpec {
+    RouterSpec { count, per_table, open: |scenario, spec| Ok(Box::new(Routers::new(scenario, spec)?)) }
+}
 
 /// The part of the world's chance that draws routers.
 const CHANCE_PART: u64 = 31;
@@ -42,7 +46,7 @@ const DRIFT_NS: u64 = 1_000_000;
 
 /// The routers of a world.
 #[derive(Debug)]
-pub(crate) struct Routers {
+struct Routers {
     spec: RouterSpec,
     all: Vec<Router>,
     /// The position of each table by its key in the store.
@@ -63,29 +67,8 @@ struct Router {
     next_tick: Timestamp,
 }
 
-/// The answer of a router.
-#[derive(Debug)]
-pub(crate) enum Routed {
-    /// It has spent tokens of its lease.
-    Admitted(Box<Spent>),
-    /// Its lease has too few.
-    Refused {
-        /// The tokens that are left, as far as it knows.
-        left: Units,
-        /// When there are enough.
-        until: Timestamp,
-    },
-}
-
-/// Tokens that a router has spent.
-#[derive(Debug)]
-pub(crate) struct Spent {
-    router: usize,
-    permit: Permit,
-}
-
 impl Routers {
-    pub(crate) fn new(scenario: &CapacityScenario, spec: RouterSpec) -> Result<Self, CapacityScenarioError> {
+    fn new(scenario: &CapacityScenario, spec: RouterSpec) -> Result<Self, CapacityScenarioError> {
         let mut chance = Chance::new(scenario.seed, CHANCE_PART);
         let mut config = MemoryConfig::new(chance.seeds());
         config.bytes = STORE_BYTES;
@@ -118,12 +101,13 @@ impl Routers {
             refusals: 0,
         })
     }
+}
 
-    /// Asks one of the routers of the table.
-    pub(crate) fn ask(&mut self, table: usize, access: &Access<'_>, at: u64) -> Routed {
+impl LeaseRouters for Routers {
+    fn ask(&mut self, table: usize, access: &Access<'_>, at: u64) -> RouterAnswer {
         let now = instant(at);
         let nth = self.chance.below(self.spec.per_table.into()) as u32;
-        let router = self.spec.router_of(table, nth) as usize;
+        let router = router_of(self.spec, table, nth) as usize;
         let request = Request::new(NAMESPACE, ()).access(*access);
         let step = self.all[router].engine.admit(&request, now);
         let mut step = step.expect("the world asks for tables that it has made");
@@ -139,7 +123,7 @@ impl Routers {
         };
         self.carry_asks(router, now);
         match decision {
-            Decision::Admit(permit) => Routed::Admitted(Box::new(Spent { router, permit })),
+            Decision::Admit(permit) => RouterAnswer::Admitted(Box::new(SpentTokens { router, permit })),
             Decision::Refuse(refused) => {
                 self.refusals += 1;
                 let refusal = refused.into_refusal();
@@ -148,22 +132,20 @@ impl Routers {
                     _ => Timestamp::MAX,
                 };
                 let left = Units::whole(refusal.remaining());
-                Routed::Refused { left, until }
+                RouterAnswer::Refused { left, until }
             }
         }
     }
 
-    /// The tokens are spent for good: the partition has admitted the request.
-    pub(crate) fn keep(&mut self, spent: Spent, table: usize, units: Units, at: u64) {
+    fn keep(&mut self, spent: SpentTokens, table: usize, units: Units, at: u64) {
         let holder = spent.router as u64 + 1;
         self.leases[table].spend(holder, units, instant(at));
         // Nothing that it holds is lent.
         drop(spent.permit);
     }
 
-    /// The tokens are put back: the partition has refused the request.
-    pub(crate) fn put_back(&mut self, spent: Spent, at: u64) {
-        let Spent { router, permit } = spent;
+    fn put_back(&mut self, spent: SpentTokens, at: u64) {
+        let SpentTokens { router, permit } = spent;
         let settled = self.all[router].engine.settle(permit, Outcome::Cancelled, instant(at));
         for batch in settled.batches {
             let _ = self.store.run(&batch, instant(at));
@@ -171,8 +153,7 @@ impl Routers {
         self.carry_asks(router, instant(at));
     }
 
-    /// Lets the routers do what is due at `at`.
-    pub(crate) fn tick(&mut self, at: u64) {
+    fn tick(&mut self, at: u64) {
         let now = instant(at);
         for router in 0..self.all.len() {
             let one = &mut self.all[router];
@@ -183,12 +164,13 @@ impl Routers {
         }
     }
 
-    /// The result, and the checkers of the tables.
-    pub(crate) fn into_result(self) -> (RouterResult, Vec<LeaseChecker>) {
+    fn into_result(self: Box<Self>) -> (RouterResult, Vec<LeaseChecker>) {
         let result = RouterResult { routers: self.spec.count, asks: self.asks, refusals: self.refusals };
         (result, self.leases)
     }
+}
 
+impl Routers {
     /// Carries what a router asks the store for its leases.
     fn carry_asks(&mut self, router: usize, now: Timestamp) {
         for asked in self.all[router].engine.take_lease_asks() {
@@ -220,16 +202,15 @@ impl Routers {
     }
 }
 
-impl RouterSpec {
-    /// The router that is the `nth` of a table: each table has the following ones, from a first one
-    /// on that is spread over all.
-    pub(crate) const fn router_of(self, table: usize, nth: u32) -> u32 {
-        ((table as u64 * self.per_table as u64 + nth as u64) % self.count as u64) as u32
-    }
+/// The router that is the `nth` of a table: each table has the following ones, from a first one on
+/// that is spread over all.
+const fn router_of(spec: RouterSpec, table: usize, nth: u32) -> u32 {
+    ((table as u64 * spec.per_table as u64 + nth as u64) % spec.count as u64) as u32
+}
 
-    fn has(self, router: u32, table: usize) -> bool {
-        (0..self.per_table).any(|nth| self.router_of(table, nth) == router)
-    }
+/// Whether a router is one of those of a table.
+fn has_table(spec: RouterSpec, router: u32, table: usize) -> bool {
+    (0..spec.per_table).any(|nth| router_of(spec, table, nth) == router)
 }
 
 /// The tables of a router. Each has one partition, that serves whatever the table has: a router
@@ -241,7 +222,9 @@ fn tables_of(
 ) -> Result<Capacity, CapacityScenarioError> {
     let most = TableConfig::UNITS_PER_SECOND_MAX;
     let mut builder = Capacity::builder().node_config(NodeConfig::new("router", most).reserve_percent(0));
-    for (index, table) in scenario.tables.iter().enumerate().filter(|(index, _)| spec.has(router, *index)) {
+    for (index, table) in
+        scenario.tables.iter().enumerate().filter(|(index, _)| has_table(spec, router, *index))
+    {
         let units = |operation| scenario.throughput(index, operation).units_per_second;
         let (read, write) = (units(AccessOperation::Read), units(AccessOperation::Write));
         let table = TableConfig::new(NAMESPACE, table.name.as_str(), read, write);

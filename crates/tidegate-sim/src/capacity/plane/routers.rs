@@ -1,0 +1,72 @@
+//! Routers that come before the partitions of tables, and lease the throughput of the tables.
+//!
+//! In the worlds of `tidegate simulate` one process routes all requests. The laboratory has routers
+//! with leases.
+
+use core::fmt;
+
+use serde::Serialize;
+use tidegate_capacity::{Access, Units};
+use tidegate_core::Timestamp;
+use tidegate_engine::Permit;
+
+use crate::capacity::run::RouterResult;
+use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError};
+use crate::invariants::LeaseChecker;
+
+/// Makes the routers of a scenario.
+pub type RouterMaker =
+    fn(&CapacityScenario, RouterSpec) -> Result<Box<dyn LeaseRouters>, CapacityScenarioError>;
+
+/// Routers that lease the throughput of tables.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RouterSpec {
+    /// How many there are, at least 1.
+    pub count: u32,
+    /// How many of them route the requests for one table, 1 to `count`.
+    pub per_table: u32,
+    /// Makes them.
+    #[serde(skip)]
+    pub open: RouterMaker,
+}
+
+/// Routers at work in the world of one design. Instants are nanoseconds since the world began.
+pub trait LeaseRouters: fmt::Debug {
+    /// Asks one of the routers of a table.
+    fn ask(&mut self, table: usize, access: &Access<'_>, at: u64) -> RouterAnswer;
+
+    /// The tokens are spent for good: the partition has admitted the request, which weighs `units`.
+    fn keep(&mut self, spent: SpentTokens, table: usize, units: Units, at: u64);
+
+    /// The tokens are put back: the partition has refused the request.
+    fn put_back(&mut self, spent: SpentTokens, at: u64);
+
+    /// Lets the routers do what is due at `at`, a tenth of a second after the last call.
+    fn tick(&mut self, at: u64);
+
+    /// The result, and the checkers of the leases of each table.
+    fn into_result(self: Box<Self>) -> (RouterResult, Vec<LeaseChecker>);
+}
+
+/// The answer of a router.
+#[derive(Debug)]
+pub enum RouterAnswer {
+    /// It has spent tokens of its lease.
+    Admitted(Box<SpentTokens>),
+    /// Its lease has too few.
+    Refused {
+        /// The tokens that are left, as far as it knows.
+        left: Units,
+        /// When there are enough.
+        until: Timestamp,
+    },
+}
+
+/// Tokens that a router has spent.
+#[derive(Debug)]
+pub struct SpentTokens {
+    /// The number of the router.
+    pub router: usize,
+    /// What the engine of the router has taken.
+    pub permit: Permit,
+}
