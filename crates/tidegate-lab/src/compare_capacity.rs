@@ -1,11 +1,10 @@
 //! `tidegate-lab capacity`.
 
-use tidegate_core::error_chain;
 use tidegate_sim::capacity::{CapacityScenario, Design, TableFile, simulate};
 
 use crate::arguments::{CapacityComparison, DesignName, ExperimentName, WorkloadName};
 use crate::capacity::{Experiment, Workload, report};
-use crate::exit::{Exit, WrittenReport, complain};
+use crate::exit::{Exit, WrittenReport};
 use crate::{scenario_file, worlds};
 
 /// The simulated seconds of a run of a workload unless others are asked for.
@@ -19,10 +18,7 @@ pub fn run(arguments: &CapacityComparison) -> Exit {
     };
     let runs = match worlds::run_all(scenarios.len(), |place| simulate(&scenarios[place])) {
         Ok(runs) => runs,
-        Err(error) => {
-            complain(error_chain(&error));
-            return Exit::Untaken;
-        }
+        Err(error) => return Exit::not_simulated(&error),
     };
     let report = report(runs, arguments.tables.is_none().then_some(arguments.scale));
     let page = arguments.html.as_deref().map(|path| (path, report.to_html()));

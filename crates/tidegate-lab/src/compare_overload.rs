@@ -1,6 +1,5 @@
 //! `tidegate-lab overload`.
 
-use tidegate_core::error_chain;
 use tidegate_sim::overload::{OverloadDesign, OverloadScenario, ServiceFile, UnknownServiceError, simulate};
 
 use crate::arguments::{OverloadComparison, OverloadDesignName, OverloadExperimentName};
@@ -16,10 +15,7 @@ pub fn run(arguments: &OverloadComparison) -> Exit {
     };
     let runs = match worlds::run_all(scenarios.len(), |place| simulate(&scenarios[place])) {
         Ok(runs) => runs,
-        Err(error) => {
-            complain(error_chain(&error));
-            return Exit::Untaken;
-        }
+        Err(error) => return Exit::not_simulated(&error),
     };
     let report = report(runs);
     let page = arguments.html.as_deref().map(|path| (path, report.to_html()));

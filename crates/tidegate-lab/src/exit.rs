@@ -1,11 +1,13 @@
 //! How the command ends: its output, its exit code, and the line that says why.
 
+use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use tidegate_core::error_chain;
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,14 @@ pub enum Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
+    }
+}
+
+impl Exit {
+    /// Says why a scenario cannot be simulated.
+    pub(crate) fn not_simulated(error: &dyn Error) -> Self {
+        complain(error_chain(error));
+        Self::Untaken
     }
 }
 

@@ -2,9 +2,7 @@
 
 use core::fmt::Write as _;
 
-use tidegate_sim::kit::report::{
-    ExperimentNote, GateLine, GateOutcome, HtmlTable, NUMBER, count_of, number, text, zero,
-};
+use tidegate_sim::kit::report::{ExperimentNote, GateLine, GateOutcome, HtmlTable, count_of, mark_of};
 
 /// The experiments, and how many of their lines pass; nothing without experiments. `about` is said
 /// first.
@@ -13,14 +11,14 @@ pub(crate) fn list_experiments(html: &mut String, about: &str, all: &[&Experimen
         return;
     }
     let _ = write!(html, "<h2>Experiments</h2>\n{about}");
-    let columns =
-        [("", "experiment"), ("", "what is tried"), (NUMBER, "lines that pass"), (NUMBER, "lines that fail")];
-    let mut table = HtmlTable::open(html, columns);
+    let numbers = ["lines that pass", "lines that fail"];
+    let mut table = HtmlTable::open(html, [&["experiment", "what is tried"], &numbers, &[]]);
     for ExperimentNote { id, name, title, .. } in all {
         let of_it = || lines.iter().filter(|line| line.group == Some(id));
         let (pass, fail) = (count_of(of_it(), GateOutcome::Pass), count_of(of_it(), GateOutcome::Fail));
-        let link = text(format!("<a href=\"#{id}\">{name}</a>"));
-        table.row([link, text(*title), number(pass.to_string()), zero(fail as u64)]);
+        let link = format!("<a href=\"#{id}\">{name}</a>");
+        let row = [link.as_str(), title, &pass.to_string(), &fail.to_string()];
+        table.marked_row((3, mark_of(fail as u64)), row);
     }
     table.close();
 }

@@ -37,11 +37,13 @@ pub use demand::{Demand, Pattern, Phase};
 pub use design::Design;
 pub use fluid::FluidShares;
 pub use judge::invariant::{Breach, Invariant, JUDGED};
+pub use plane::operator::{OperatorChanges, ReloadRecord};
+pub use plane::routers::RouterResult;
 pub use report::CapacityReport;
 pub use report::workload_note::WorkloadNote;
 pub use run::{
-    CapacityRun, CarriedOutPlan, DesignResult, FirstVerdict, GrowthSeries, NodeUnits, PartitionSpan,
-    ReloadRecord, Reshape, RouterResult, ShapeChanges, StreamResult, TableResult, Victim,
+    CapacityRun, CarriedOutPlan, DesignResult, FirstVerdict, GrowthSeries, NodeUnits, PartitionSpan, Reshape,
+    ShapeChanges, StreamResult, TableResult, Victim,
 };
 pub use scenario::{
     CapacityScenario, CapacityScenarioError, GrowthSpec, NodeSpec, TableExtras, TableRole, TableSpec,

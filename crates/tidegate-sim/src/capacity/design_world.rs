@@ -141,7 +141,7 @@ impl DesignWorld {
     /// Lets the operator and the control loops work at `at`, and looks at the shape of all tables.
     pub(crate) fn look(&mut self, scenario: &CapacityScenario, names: &WorldNames, at: u64) {
         if let Some(operator) = &mut self.operator
-            && operator.work(scenario, &mut self.capacity, at)
+            && operator.work(&mut self.capacity, at)
         {
             self.judge.reload(&self.capacity, at);
         }

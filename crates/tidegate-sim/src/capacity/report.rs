@@ -9,8 +9,6 @@ mod partition_map;
 mod share_chart;
 mod text;
 
-use std::collections::BTreeMap;
-
 pub use html::table_sections;
 use serde::Serialize;
 
@@ -18,7 +16,7 @@ use crate::capacity::design::Design;
 use crate::capacity::gate;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
-use crate::kit::report::{GateLine, GateOutcome, count_of, sorted_seeds};
+use crate::kit::report::{GateLine, GateOutcome, count_of, grouped, sorted_seeds};
 
 /// The report of runs. The same runs give the same report, byte for byte.
 #[derive(Clone, Debug, Serialize)]
@@ -49,18 +47,9 @@ impl CapacityReport {
         divisor: Option<u32>,
         judge: impl FnOnce(&[TableSummary], &[CapacityRun]) -> Vec<GateLine>,
     ) -> Self {
-        let mut groups: BTreeMap<usize, Vec<&CapacityRun>> = BTreeMap::new();
-        let mut order = Vec::new();
-        for run in &runs {
-            let place = order.iter().position(|group| *group == run.group());
-            let place = place.unwrap_or_else(|| {
-                order.push(run.group());
-                order.len() - 1
-            });
-            groups.entry(place).or_default().push(run);
-        }
+        let groups = grouped(&runs, CapacityRun::group);
         let tables: Vec<TableSummary> = groups
-            .values()
+            .iter()
             .filter(|runs| runs[0].scenario.experiment.is_none())
             .flat_map(|runs| {
                 runs[0].compared().map(|table| TableSummary::of(runs, table)).collect::<Vec<_>>()
@@ -78,13 +67,7 @@ impl CapacityReport {
 
     /// The first run of each workload, whose pictures are shown.
     pub fn shown(&self) -> Vec<&CapacityRun> {
-        let mut shown: Vec<&CapacityRun> = Vec::new();
-        for run in &self.runs {
-            if !shown.iter().any(|other| other.group() == run.group()) {
-                shown.push(run);
-            }
-        }
-        shown
+        grouped(&self.runs, CapacityRun::group).into_iter().map(|group| group[0]).collect()
     }
 
     /// The seeds, in order.
@@ -92,7 +75,7 @@ impl CapacityReport {
         sorted_seeds(self.runs.iter().map(|run| run.scenario.seed))
     }
 
-    /// What checkers found, a sentence each.
+    /// The findings of checkers, a sentence each.
     fn findings(&self) -> impl Iterator<Item = String> {
         let designs = self.runs.iter().flat_map(|run| &run.designs);
         designs.flat_map(|design| {

@@ -9,6 +9,8 @@ use crate::capacity::demand::request::RequestKind;
 use crate::capacity::design::Design;
 use crate::capacity::fluid::FluidShares;
 use crate::capacity::judge::invariant::{Breach, Invariant};
+use crate::capacity::plane::operator::ReloadRecord;
+use crate::capacity::plane::routers::RouterResult;
 use crate::capacity::scenario::{CapacityScenario, TableRole};
 use crate::capacity::tally::{HeatCounts, SecondCount};
 
@@ -51,17 +53,6 @@ pub struct DesignResult {
     /// The routers with leases; `None` where one process routes all requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routers: Option<RouterResult>,
-}
-
-/// The routers of one design.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct RouterResult {
-    /// How many there were.
-    pub routers: u32,
-    /// Asks for leases, of all of them.
-    pub asks: u64,
-    /// Requests that they refused.
-    pub refusals: u64,
 }
 
 /// The results of one kind of request of a table.
@@ -109,27 +100,6 @@ pub struct NodeUnits {
     pub node: String,
     /// The units.
     pub units: f64,
-}
-
-/// A reload that the scenario made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ReloadRecord {
-    /// When.
-    pub second: u32,
-    /// The table.
-    pub table: String,
-    /// The change.
-    pub what: String,
-    /// The levels of all partitions and nodes that were compared.
-    pub levels: u32,
-    /// Those that were not the same before and after.
-    pub levels_changed: u32,
-    /// Partitions of the table that had more than their share before.
-    pub rates_above_base_before: u32,
-    /// Those that had more than it afterwards.
-    pub rates_above_base: u32,
-    /// Why the plane refused it.
-    pub error: Option<String>,
 }
 
 /// A cut or a join of partitions by control loops.

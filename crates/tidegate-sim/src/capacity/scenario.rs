@@ -1,17 +1,18 @@
 //! The scenario of a capacity world: nodes, tables, and what is asked of them.
 
+use core::fmt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tidegate_capacity::AccessOperation;
 
 use crate::capacity::demand::request::{RequestKind, RequestStream};
-use crate::capacity::demand::shaper::{ShaperMaker, serialize_is_shaped};
+use crate::capacity::demand::shaper::RequestShaper;
 use crate::capacity::demand::{Demand, Pattern};
 use crate::capacity::design::Design;
-use crate::capacity::plane::operator::{OperatorScript, serialize_steps};
-use crate::capacity::plane::routers::RouterSpec;
+use crate::capacity::plane::operator::{StepNote, TableOperator};
+use crate::capacity::plane::routers::LeaseRouters;
 use crate::capacity::report::workload_note::WorkloadNote;
 use crate::kit::report::ExperimentNote;
 
@@ -35,7 +36,7 @@ pub struct CapacityScenario {
     pub experiment: Option<&'static ExperimentNote>,
     /// Further directions and kinds of requests, by the positions of the tables that have them.
     pub extras: BTreeMap<usize, TableExtras>,
-    /// What an operator changes, whatever the design; `None`: nothing.
+    /// The changes that an operator makes, whatever the design; `None`: none.
     #[serde(rename = "steps", serialize_with = "serialize_steps")]
     pub script: Option<Arc<dyn OperatorScript>>,
     /// When the time begins from which recovery is measured, in seconds.
@@ -44,6 +45,52 @@ pub struct CapacityScenario {
     /// routes all requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routers: Option<RouterSpec>,
+}
+
+/// Makes the clients of one direction of the table at a position.
+pub type ShaperMaker = fn(&CapacityScenario, usize, AccessOperation) -> Box<dyn RequestShaper>;
+
+/// Makes the routers of a scenario.
+pub type RouterMaker =
+    fn(&CapacityScenario, RouterSpec) -> Result<Box<dyn LeaseRouters>, CapacityScenarioError>;
+
+/// Routers that lease the throughput of tables.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RouterSpec {
+    /// How many there are, at least 1.
+    pub count: u32,
+    /// How many of them route the requests for one table, 1 to `count`.
+    pub per_table: u32,
+    /// Makes them.
+    #[serde(skip)]
+    pub open: RouterMaker,
+}
+
+/// The work of an operator in the course of a scenario.
+pub trait OperatorScript: fmt::Debug + Send + Sync {
+    /// The steps, as the report of a run lists them.
+    fn steps(&self) -> Vec<StepNote>;
+
+    /// The operator of the world of one design, before the first step.
+    fn operator(&self, scenario: &CapacityScenario, design: Design) -> Box<dyn TableOperator>;
+}
+
+/// Writes the steps of a script; none without a script.
+#[expect(clippy::ref_option, reason = "the signature is serde's")]
+fn serialize_steps<S: Serializer>(
+    script: &Option<Arc<dyn OperatorScript>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(script.iter().flat_map(|script| script.steps()))
+}
+
+/// Writes whether there is a shaper.
+#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn serialize_is_shaped<S: Serializer>(
+    shaper: &Option<ShaperMaker>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(shaper.is_some())
 }
 
 /// A node.
@@ -95,7 +142,7 @@ pub struct TableExtras {
     pub kind: Option<RequestKind>,
     /// Further requests.
     pub streams: Vec<RequestStream>,
-    /// What holds requests of clients back; `None`: nothing.
+    /// The clients that hold requests back; `None`: clients send whatever comes.
     #[serde(rename = "is_shaped", serialize_with = "serialize_is_shaped")]
     pub shaper: Option<ShaperMaker>,
     /// Whether the table follows its demand; `None`: its throughput is provisioned once.

@@ -6,6 +6,7 @@ use crate::capacity::design::Design;
 use crate::capacity::fluid::FluidShares;
 use crate::capacity::report::workload_note::WorkloadNote;
 use crate::capacity::run::{CapacityRun, ShapeChanges, TableResult};
+use crate::kit::report::lower_median;
 
 /// One table that is compared, over all seeds.
 #[derive(Clone, Debug, Serialize)]
@@ -51,7 +52,8 @@ impl TableSummary {
     pub(crate) fn of(runs: &[&CapacityRun], table: usize) -> Self {
         let scenario = &runs[0].scenario;
         let place = runs[0].compared().position(|compared| compared == table).unwrap_or(0);
-        let fluid = |value: fn(&FluidShares) -> f64| median(runs.iter().map(|run| value(&run.fluid[place])));
+        let fluid =
+            |value: fn(&FluidShares) -> f64| lower_median(runs.iter().map(|run| value(&run.fluid[place])));
         let designs = (0..scenario.designs.len()).map(|design| {
             let results: Vec<(&TableResult, f64)> =
                 runs.iter().map(|run| (&run.designs[design].tables[table], run.fluid[place].floor)).collect();
@@ -65,10 +67,10 @@ impl TableSummary {
             };
             DesignSummary {
                 design: scenario.designs[design],
-                median: median(results.iter().map(|(result, _)| result.share_within)),
+                median: lower_median(results.iter().map(|(result, _)| result.share_within)),
                 worst: worst(&|result| result.share_within),
                 worst_at_end: worst(&|result| result.share_at_end),
-                median_beyond: (!beyond.is_empty()).then(|| median(beyond.into_iter())),
+                median_beyond: (!beyond.is_empty()).then(|| lower_median(beyond.into_iter())),
                 worst_recovery_seconds: recoveries
                     .collect::<Option<Vec<_>>>()
                     .and_then(|all| all.into_iter().max()),
@@ -112,11 +114,4 @@ impl TableSummary {
     pub fn of_design(&self, design: Design) -> Option<&DesignSummary> {
         self.designs.iter().find(|summary| summary.design == design)
     }
-}
-
-/// The lower median; 0 of none.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }

@@ -5,7 +5,7 @@ mod plot_area;
 
 use core::error::Error;
 
-pub use line_chart::{ChartBase, LineChart, NamePlaces, PlottedLine, ShadedSpan, ValueAxis, ValueUnit};
+pub use line_chart::{LineChart, NamePlaces, PlottedLine, ShadedSpan, ValueUnit};
 pub use plot_area::PlotArea;
 use plotters::prelude::*;
 

@@ -11,7 +11,7 @@ use core::fmt::{self, Display, Write as _};
 
 pub use experiment_note::ExperimentNote;
 pub use gate_line::{GateLine, GateOutcome};
-pub use html_table::{Cell, Column, HtmlTable, NUMBER, number, text, zero};
+pub use html_table::{Columns, HtmlTable, mark_of};
 pub use markup::{escaped, share, thousands};
 
 const STYLE: &str = include_str!("report/report.css");
@@ -63,7 +63,7 @@ pub fn how_to_read(html: &mut String, about: &str) {
 }
 
 /// The columns of the table of designs.
-pub const DESIGN_COLUMNS: [Column<'static>; 2] = [("", "design"), ("", "what it does")];
+pub const DESIGN_COLUMNS: Columns<'static> = [&["design", "what it does"], &[], &[]];
 
 /// All lines of the gate.
 pub fn gate(html: &mut String, lines: &[GateLine]) {
@@ -74,25 +74,20 @@ pub fn gate(html: &mut String, lines: &[GateLine]) {
 /// Lines of the gate as a table.
 pub fn gate_table<'a>(html: &mut String, lines: impl Iterator<Item = &'a GateLine>) {
     let columns = ["outcome", "experiment", "what is judged", "figure", "bound"];
-    let mut table = HtmlTable::open_wide(html, columns.map(|column| ("", column)));
+    let mut table = HtmlTable::open_wide(html, [&columns, &[], &[]]);
     for line in lines {
         let class = match line.outcome {
             GateOutcome::Pass => "pass",
             GateOutcome::Fail => "fail",
             GateOutcome::NotJudged => "open",
         };
-        table.row([
-            (class, line.outcome.word().to_owned()),
-            text(line.experiment),
-            text(escaped(&line.what)),
-            text(escaped(&line.figure)),
-            text(escaped(&line.bound)),
-        ]);
+        let (what, figure, bound) = (escaped(&line.what), escaped(&line.figure), escaped(&line.bound));
+        table.marked_row((0, class), [line.outcome.word(), line.experiment, &what, &figure, &bound]);
     }
     table.close();
 }
 
-/// What checkers found, a sentence each.
+/// The findings of checkers, a sentence each.
 pub fn findings(html: &mut String, sentences: impl Iterator<Item = String>) {
     for sentence in sentences {
         let _ = writeln!(html, "<p class=\"fail\">{}</p>", escaped(&sentence));
@@ -126,6 +121,25 @@ pub fn count_of<'a>(lines: impl IntoIterator<Item = &'a GateLine>, outcome: Gate
 /// The lines that pass, those that fail, and those that are not judged.
 fn counts(lines: &[GateLine]) -> [usize; 3] {
     [GateOutcome::Pass, GateOutcome::Fail, GateOutcome::NotJudged].map(|outcome| count_of(lines, outcome))
+}
+
+/// The runs of each group, in the order in which groups first come.
+pub(crate) fn grouped<'a, R, G: PartialEq>(runs: &'a [R], group: impl Fn(&'a R) -> G) -> Vec<Vec<&'a R>> {
+    let mut groups: Vec<Vec<&R>> = Vec::new();
+    for run in runs {
+        match groups.iter_mut().find(|other| group(other[0]) == group(run)) {
+            Some(of_it) => of_it.push(run),
+            None => groups.push(vec![run]),
+        }
+    }
+    groups
+}
+
+/// The lower median; 0 of none.
+pub(crate) fn lower_median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
 /// Seeds in order, each once.

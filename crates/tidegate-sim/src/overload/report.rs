@@ -78,7 +78,7 @@ impl OverloadReport {
         self.variants.iter().filter(|variant| variant.experiment == experiment).collect()
     }
 
-    /// What the checks of the worlds found, a sentence each.
+    /// The findings of the checks of the worlds, a sentence each.
     fn findings(&self) -> impl Iterator<Item = String> {
         let results = self.runs.iter().flat_map(|run| &run.designs);
         results.flat_map(|result| &result.violations).map(|violation| {

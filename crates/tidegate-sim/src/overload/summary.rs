@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::design::OverloadDesign;
 use super::run::{OverloadResult, OverloadRun};
-use crate::kit::report::ExperimentNote;
+use crate::kit::report::{ExperimentNote, grouped, lower_median};
 use crate::kit::rounded;
 
 /// One variant of an experiment, or a scenario of one's own, over all seeds.
@@ -52,17 +52,7 @@ pub struct VariantClient {
 impl VariantSummary {
     /// The summaries of runs, in the order in which variants first come.
     pub(crate) fn of_all(runs: &[OverloadRun]) -> Vec<Self> {
-        let mut groups: Vec<Vec<&OverloadRun>> = Vec::new();
-        for run in runs {
-            let is_same = |group: &&mut Vec<&OverloadRun>| {
-                let first = &group[0].scenario;
-                (first.experiment, &first.variant) == (run.scenario.experiment, &run.scenario.variant)
-            };
-            match groups.iter_mut().find(is_same) {
-                Some(group) => group.push(run),
-                None => groups.push(vec![run]),
-            }
-        }
+        let groups = grouped(runs, |run| (run.scenario.experiment, run.scenario.variant.as_str()));
         groups.iter().map(|group| Self::of(group)).collect()
     }
 
@@ -105,7 +95,5 @@ fn least(values: &[f64]) -> f64 {
 
 /// The lower median.
 pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    rounded(sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(0.0))
+    rounded(lower_median(values.iter().copied()))
 }

@@ -7,9 +7,7 @@ use tidegate_capacity::AccessOperation;
 
 use tidegate_sim::capacity::report::table_story::{chip_of, maps, plans, share_figure, victims};
 use tidegate_sim::capacity::{CapacityReport, CapacityRun, DesignResult, StreamResult};
-use tidegate_sim::kit::report::{
-    ExperimentNote, GateLine, HtmlTable, NUMBER, escaped, gate_table, number, text, thousands,
-};
+use tidegate_sim::kit::report::{ExperimentNote, GateLine, HtmlTable, escaped, gate_table, thousands};
 use tidegate_sim::kit::{Chart, ChartLine, Shade};
 
 /// The tables that are shown of an experiment.
@@ -47,24 +45,17 @@ pub(super) fn experiment_section(
 /// The requests of each kind under each design.
 fn requests(html: &mut String, run: &CapacityRun) {
     html.push_str("<h3>Requests</h3>\n");
-    let columns = [
-        ("", "design"),
-        ("", "requests"),
-        (NUMBER, "asked"),
-        (NUMBER, "throttled"),
-        (NUMBER, "units admitted a second"),
-        ("", "refused by"),
-    ];
-    let mut table = HtmlTable::open_wide(html, columns);
+    let numbers = ["asked", "throttled", "units admitted a second"];
+    let mut table = HtmlTable::open_wide(html, [&["design", "requests"], &numbers, &["refused by"]]);
     for design in &run.designs {
         for stream in shown_streams(run, design) {
             table.row([
-                text(chip_of(design.design)),
-                text(escaped(&name_of(stream))),
-                number(thousands(stream.offered)),
-                number(format!("{:.3} %", stream.throttled_share() * 100.0)),
-                number(format!("{:.1}", stream.units_admitted / f64::from(run.scenario.seconds))),
-                text(refused_by(stream)),
+                chip_of(design.design),
+                escaped(&name_of(stream)),
+                thousands(stream.offered),
+                format!("{:.3} %", stream.throttled_share() * 100.0),
+                format!("{:.1}", stream.units_admitted / f64::from(run.scenario.seconds)),
+                refused_by(stream),
             ]);
         }
     }

@@ -1,10 +1,12 @@
 //! The operator of a script: carries out its steps on the plane of one design.
 
+use std::sync::Arc;
+
 use tidegate_capacity::{Capacity, PartitionId, Position, SplitShares, TableMode};
 use tidegate_core::Timestamp;
-
-use tidegate_sim::capacity::plane::operator::{ForcedChanges, OperatorChanges, TableOperator};
+use tidegate_sim::capacity::plane::operator::{ForcedChanges, OperatorChanges, StepNote, TableOperator};
 use tidegate_sim::capacity::plane::{NAMESPACE, TableSetting, builder_of, first_settings, instant};
+use tidegate_sim::capacity::scenario::OperatorScript;
 use tidegate_sim::capacity::{CapacityScenario, Design, ReloadRecord};
 use tidegate_sim::kit::{Chance, MS, SECOND};
 
@@ -16,9 +18,34 @@ const PART: u64 = 77;
 /// How long a partition that is moved refuses its keys.
 const GATED: u64 = 50 * MS;
 
+/// The script of these steps, which are in their order.
+pub(crate) fn script_of(steps: Vec<ScriptedStep>) -> Arc<dyn OperatorScript> {
+    Arc::new(StepScript(steps))
+}
+
+/// Steps in their order.
+#[derive(Debug)]
+struct StepScript(Vec<ScriptedStep>);
+
+impl OperatorScript for StepScript {
+    fn steps(&self) -> Vec<StepNote> {
+        let note = |step: &ScriptedStep| StepNote {
+            at: step.at,
+            table: step.table,
+            kind: format!("{:?}", step.kind),
+        };
+        self.0.iter().map(note).collect()
+    }
+
+    fn operator(&self, scenario: &CapacityScenario, design: Design) -> Box<dyn TableOperator> {
+        Box::new(ScriptOperator::new(scenario, design, self.0.clone()))
+    }
+}
+
 /// An operator at work.
 #[derive(Debug)]
-pub(super) struct ScriptOperator {
+struct ScriptOperator {
+    scenario: Arc<CapacityScenario>,
     design: Design,
     steps: Vec<ScriptedStep>,
     /// The steps that were made.
@@ -42,7 +69,9 @@ struct GatedMove {
 
 impl TableOperator for ScriptOperator {
     /// Makes the steps of which the time has come.
-    fn work(&mut self, scenario: &CapacityScenario, capacity: &mut Capacity, at: u64) -> bool {
+    fn work(&mut self, capacity: &mut Capacity, at: u64) -> bool {
+        let shared = Arc::clone(&self.scenario);
+        let scenario = &*shared;
         let reloads = self.changes.reloads.len();
         let now = instant(at);
         for GatedMove { table, partition, from, to } in core::mem::take(&mut self.moving) {
@@ -88,10 +117,11 @@ impl TableOperator for ScriptOperator {
 }
 
 impl ScriptOperator {
-    pub(super) fn new(scenario: &CapacityScenario, design: Design, steps: Vec<ScriptedStep>) -> Self {
+    fn new(scenario: &CapacityScenario, design: Design, steps: Vec<ScriptedStep>) -> Self {
         let settings = first_settings(scenario, design);
         let forced = vec![ForcedChanges::default(); settings.len()];
         Self {
+            scenario: Arc::new(scenario.clone()),
             design,
             steps,
             done: 0,

@@ -2,8 +2,8 @@
 //!
 //! A request comes to a router at random, which admits it from its lease or refuses it. An admitted
 //! request goes on to the partitions and nodes, which all routers share; what these refuse is put
-//! back into the lease. Calls to the store take no time: [`tidegate_sim::fleet`] has those that do, and
-//! are lost, with the same engines.
+//! back into the lease. Calls to the store take no time: [`tidegate_sim::fleet`] has those that do,
+//! and are lost, with the same engines.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,9 @@ use tidegate_engine::{
 };
 use tidegate_store::{Batch, Keeper, Key, Kind, MemoryConfig, OnLedger};
 
-use tidegate_sim::capacity::plane::routers::{LeaseRouters, RouterAnswer, RouterSpec, SpentTokens};
+use tidegate_sim::capacity::plane::routers::{LeaseRouters, RouterAnswer, SpentTokens};
 use tidegate_sim::capacity::plane::{NAMESPACE, instant};
+use tidegate_sim::capacity::scenario::RouterSpec;
 use tidegate_sim::capacity::{CapacityScenario, CapacityScenarioError, RouterResult};
 use tidegate_sim::invariants::{LeaseChecker, LeaseGrant, LeaseTerms};
 use tidegate_sim::kit::Chance;

@@ -1,36 +1,6 @@
 //! Changes that a scenario makes by itself, whatever the design: an operator's commands.
 
-use std::sync::Arc;
-
 use tidegate_capacity::TableMode;
-use tidegate_sim::capacity::plane::operator::{OperatorScript, StepNote, TableOperator};
-use tidegate_sim::capacity::{CapacityScenario, Design};
-
-use super::operator::ScriptOperator;
-
-/// The script of these steps, which are in their order.
-pub(crate) fn script_of(steps: Vec<ScriptedStep>) -> Arc<dyn OperatorScript> {
-    Arc::new(StepScript(steps))
-}
-
-/// Steps in their order.
-#[derive(Debug)]
-struct StepScript(Vec<ScriptedStep>);
-
-impl OperatorScript for StepScript {
-    fn steps(&self) -> Vec<StepNote> {
-        let note = |step: &ScriptedStep| StepNote {
-            at: step.at,
-            table: step.table,
-            kind: format!("{:?}", step.kind),
-        };
-        self.0.iter().map(note).collect()
-    }
-
-    fn operator(&self, scenario: &CapacityScenario, design: Design) -> Box<dyn TableOperator> {
-        Box::new(ScriptOperator::new(scenario, design, self.0.clone()))
-    }
-}
 
 /// A change of one table at some second.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,8 @@
 //! one second of it.
 
 use tidegate_capacity::AccessOperation;
-use tidegate_sim::capacity::demand::shaper::{RequestShaper, ShaperMaker};
+use tidegate_sim::capacity::demand::shaper::RequestShaper;
+use tidegate_sim::capacity::scenario::ShaperMaker;
 use tidegate_sim::capacity::{CapacityScenario, partition_of};
 
 /// Holds back what exceeds the share of a partition.

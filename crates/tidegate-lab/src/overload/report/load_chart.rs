@@ -1,8 +1,6 @@
 //! Figures of each design over the offered load, as lines.
 
-use tidegate_sim::kit::chart::{
-    ChartBase, LineChart, NamePlaces, PlotArea, PlottedLine, ValueAxis, ValueUnit,
-};
+use tidegate_sim::kit::chart::{LineChart, NamePlaces, PlotArea, PlottedLine, ValueUnit};
 use tidegate_sim::kit::report::{escaped, figure};
 use tidegate_sim::overload::report::run_story::line_class;
 use tidegate_sim::overload::{OverloadDesign, VariantClient, VariantDesign, VariantSummary};
@@ -87,8 +85,10 @@ fn load_chart(label: &str, loads: &[&str], lines: &[LoadLine], unit: &'static st
     let chart = LineChart {
         label,
         area,
-        values: ValueAxis { end_min: 1.05e-3, parts: 6.0, unit: ValueUnit::Number(unit) },
-        base: ChartBase::Names(loads),
+        end_min: 1.05e-3,
+        parts: 6.0,
+        unit: ValueUnit::Number(unit),
+        places: loads,
         shaded: Vec::new(),
         lines: lines.iter().map(line).collect(),
         names: NamePlaces::AtEnds(12.0),

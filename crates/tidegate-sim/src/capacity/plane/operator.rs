@@ -3,23 +3,9 @@
 //! `tidegate simulate` has none. The laboratory has one that follows a script.
 
 use core::fmt;
-use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use tidegate_capacity::Capacity;
-
-use crate::capacity::design::Design;
-use crate::capacity::run::ReloadRecord;
-use crate::capacity::scenario::CapacityScenario;
-
-/// What an operator does in the course of a scenario.
-pub trait OperatorScript: fmt::Debug + Send + Sync {
-    /// The steps, as the report of a run lists them.
-    fn steps(&self) -> Vec<StepNote>;
-
-    /// The operator of the world of one design, before the first step.
-    fn operator(&self, scenario: &CapacityScenario, design: Design) -> Box<dyn TableOperator>;
-}
 
 /// A step, as the report of a run lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,19 +22,40 @@ pub struct StepNote {
 pub trait TableOperator: fmt::Debug {
     /// Does what is due at `at`, in nanoseconds since the world began and a tenth of a second after
     /// the last call. Returns whether there was a reload.
-    fn work(&mut self, scenario: &CapacityScenario, capacity: &mut Capacity, at: u64) -> bool;
+    fn work(&mut self, capacity: &mut Capacity, at: u64) -> bool;
 
-    /// What the operator has changed.
+    /// The changes that the operator has made.
     fn into_changes(self: Box<Self>) -> OperatorChanges;
 }
 
-/// What an operator has changed in the world of one design.
+/// The changes that an operator has made in the world of one design.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OperatorChanges {
     /// Partitions that were cut and moved, by the position of the table.
     pub forced: Vec<ForcedChanges>,
     /// The reloads.
     pub reloads: Vec<ReloadRecord>,
+}
+
+/// A reload that the scenario made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReloadRecord {
+    /// When.
+    pub second: u32,
+    /// The table.
+    pub table: String,
+    /// The change.
+    pub what: String,
+    /// The levels of all partitions and nodes that were compared.
+    pub levels: u32,
+    /// Those that were not the same before and after.
+    pub levels_changed: u32,
+    /// Partitions of the table that had more than their share before.
+    pub rates_above_base_before: u32,
+    /// Those that had more than it afterwards.
+    pub rates_above_base: u32,
+    /// Why the plane refused it.
+    pub error: Option<String>,
 }
 
 /// Partitions of one table that an operator changed.
@@ -58,13 +65,4 @@ pub struct ForcedChanges {
     pub cuts: u32,
     /// Partitions that were moved.
     pub moves: u32,
-}
-
-/// Writes the steps of a script; none without a script.
-#[expect(clippy::ref_option, reason = "the signature is serde's")]
-pub(crate) fn serialize_steps<S: Serializer>(
-    script: &Option<Arc<dyn OperatorScript>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(script.iter().flat_map(|script| script.steps()))
 }

@@ -10,25 +10,7 @@ use tidegate_capacity::{Access, Units};
 use tidegate_core::Timestamp;
 use tidegate_engine::Permit;
 
-use crate::capacity::run::RouterResult;
-use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError};
 use crate::invariants::LeaseChecker;
-
-/// Makes the routers of a scenario.
-pub type RouterMaker =
-    fn(&CapacityScenario, RouterSpec) -> Result<Box<dyn LeaseRouters>, CapacityScenarioError>;
-
-/// Routers that lease the throughput of tables.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RouterSpec {
-    /// How many there are, at least 1.
-    pub count: u32,
-    /// How many of them route the requests for one table, 1 to `count`.
-    pub per_table: u32,
-    /// Makes them.
-    #[serde(skip)]
-    pub open: RouterMaker,
-}
 
 /// Routers at work in the world of one design. Instants are nanoseconds since the world began.
 pub trait LeaseRouters: fmt::Debug {
@@ -67,6 +49,17 @@ pub enum RouterAnswer {
 pub struct SpentTokens {
     /// The number of the router.
     pub router: usize,
-    /// What the engine of the router has taken.
+    /// The tokens, as the engine of the router has taken them.
     pub permit: Permit,
+}
+
+/// The routers of one design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RouterResult {
+    /// How many there were.
+    pub routers: u32,
+    /// Asks for leases, of all of them.
+    pub asks: u64,
+    /// Requests that they refused.
+    pub refusals: u64,
 }

@@ -11,8 +11,8 @@ use crate::capacity::judge::invariant::JUDGED;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
 use crate::kit::report::{
-    DESIGN_COLUMNS, HtmlTable, NUMBER, close_page, escaped, findings, gate, how_to_read, number, open_page,
-    text, thousands, verdict, zero,
+    DESIGN_COLUMNS, HtmlTable, close_page, escaped, findings, gate, how_to_read, mark_of, open_page,
+    thousands, verdict,
 };
 
 impl CapacityReport {
@@ -90,7 +90,7 @@ fn designs(html: &mut String, report: &CapacityReport) {
     for design in Design::ALL {
         let simulated = report.designs().contains(&design);
         let note = if simulated { "" } else { " <span class=\"open\">(not simulated here)</span>" };
-        table.row([text(chip_of(design)), text(format!("{}{note}", design.description()))]);
+        table.row([chip_of(design), format!("{}{note}", design.description())]);
     }
     table.close();
 }
@@ -104,9 +104,8 @@ fn shares(html: &mut String, report: &CapacityReport) {
          tail, beyond the ceiling of one partition.</p>\n",
     );
     let chips: Vec<String> = report.designs().iter().map(|design| chip_of(*design)).collect();
-    let columns = chips.iter().map(|chip| (NUMBER, chip.as_str()));
-    let columns = core::iter::once(("", "workload")).chain(columns).chain([(NUMBER, "floor")]);
-    let mut table = HtmlTable::open_wide(html, columns);
+    let columns: Vec<&str> = chips.iter().map(String::as_str).chain(["floor"]).collect();
+    let mut table = HtmlTable::open_wide(html, [&["workload"], &columns, &[]]);
     let has_seeds = report.seeds().len() > 1;
     for summary in &report.tables {
         let (id, title) = name_of(summary);
@@ -118,10 +117,10 @@ fn shares(html: &mut String, report: &CapacityReport) {
             let reference = reference.map(|value| format!("ref. {value}"));
             let model = model_of(summary, design.design).map(|share| format!("model {:.2}", share * 100.0));
             let (worst, reference, model) = (small(worst), small(reference), small(model));
-            number(format!("{:.2} %{worst}{reference}{model}", design.median * 100.0))
+            format!("{:.2} %{worst}{reference}{model}", design.median * 100.0)
         });
-        let name = text(format!("<a href=\"#{id}\">{id}</a> <span class=\"dim\">{title}</span>"));
-        let floor = number(format!("{:.2} %", summary.fluid.floor * 100.0));
+        let name = format!("<a href=\"#{id}\">{id}</a> <span class=\"dim\">{title}</span>");
+        let floor = format!("{:.2} %", summary.fluid.floor * 100.0);
         table.row(core::iter::once(name).chain(cells).chain([floor]));
     }
     table.close();
@@ -178,16 +177,14 @@ fn section(html: &mut String, run: &CapacityRun, table: usize, index: usize) {
 /// The figures of each design.
 fn numbers(html: &mut String, run: &CapacityRun, table: usize) {
     html.push_str("<h3>Figures</h3>\n");
-    let columns = [
-        ("", "design"),
-        (NUMBER, "throttled within the table's throughput"),
-        (NUMBER, "beyond it"),
-        (NUMBER, "in the last minute"),
-        (NUMBER, "recovery"),
-        (NUMBER, "splits, merges, moves"),
-        ("", "refused by"),
+    let numbers = [
+        "throttled within the table's throughput",
+        "beyond it",
+        "in the last minute",
+        "recovery",
+        "splits, merges, moves",
     ];
-    let mut figures = HtmlTable::open_wide(html, columns);
+    let mut figures = HtmlTable::open_wide(html, [&["design"], &numbers, &["refused by"]]);
     for design in &run.designs {
         let result = &design.tables[table];
         let beyond = result.share_beyond.map_or("-".to_owned(), |share| format!("{:.2} %", share * 100.0));
@@ -196,13 +193,13 @@ fn numbers(html: &mut String, run: &CapacityRun, table: usize) {
             result.by_bound.iter().map(|(bound, count)| format!("{bound}: {}", thousands(*count))).collect();
         let changes = result.changes;
         figures.row([
-            text(chip_of(design.design)),
-            number(format!("{:.2} %", result.share_within * 100.0)),
-            number(beyond),
-            number(format!("{:.2} %", result.share_at_end * 100.0)),
-            number(recovery),
-            number(format!("{}, {}, {}", changes.splits, changes.merges, changes.moves)),
-            text(if bounds.is_empty() { "nothing".to_owned() } else { bounds.join(", ") }),
+            chip_of(design.design),
+            format!("{:.2} %", result.share_within * 100.0),
+            beyond,
+            format!("{:.2} %", result.share_at_end * 100.0),
+            recovery,
+            format!("{}, {}, {}", changes.splits, changes.merges, changes.moves),
+            if bounds.is_empty() { "nothing".to_owned() } else { bounds.join(", ") },
         ]);
     }
     figures.close();
@@ -217,12 +214,12 @@ fn checkers(html: &mut String, report: &CapacityReport) {
         "<h2>Checkers</h2>\n<p>Checkers see what clients see and keep levels of their own. They judge every decision \
          of every design.</p>\n",
     );
-    let columns = [("", "invariant"), ("", "what must hold"), (NUMBER, "breaches")];
-    let mut table = HtmlTable::open(html, columns);
+    let mut table = HtmlTable::open(html, [&["invariant", "what must hold"], &["breaches"], &[]]);
     let designs = || report.runs.iter().flat_map(|run| &run.designs);
     for invariant in JUDGED {
-        let breaches = designs().filter_map(|design| design.breach_counts.get(&invariant)).sum();
-        table.row([text(invariant.id()), text(invariant.claim()), zero(breaches)]);
+        let breaches: u64 = designs().filter_map(|design| design.breach_counts.get(&invariant)).sum();
+        let row = [invariant.id(), invariant.claim(), &format!("{breaches}")];
+        table.marked_row((2, mark_of(breaches)), row);
     }
     table.close();
     findings(html, report.findings());

@@ -2,9 +2,7 @@
 
 use crate::capacity::run::{CapacityRun, DesignResult};
 use crate::capacity::tally::SecondCount;
-use crate::kit::chart::{
-    ChartBase, LineChart, NamePlaces, PlotArea, PlottedLine, ShadedSpan, ValueAxis, ValueUnit,
-};
+use crate::kit::chart::{LineChart, NamePlaces, PlotArea, PlottedLine, ShadedSpan, ValueUnit};
 
 /// The most points of a line.
 const POINTS_MAX: usize = 150;
@@ -36,8 +34,10 @@ pub(super) fn share_chart(run: &CapacityRun, table: usize) -> String {
     let chart = LineChart {
         label: "Throttled share of requests over time, one line for each design",
         area,
-        values: ValueAxis { end_min: 0.01, parts: 5.0, unit: ValueUnit::Share },
-        base: ChartBase::Time,
+        end_min: 0.01,
+        parts: 5.0,
+        unit: ValueUnit::Share,
+        places: &[],
         shaded: beyond(run, table),
         lines: run.designs.iter().map(line).collect(),
         names: NamePlaces::AtEndsLastLowest(13.0),

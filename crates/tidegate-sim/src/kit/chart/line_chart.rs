@@ -27,19 +27,8 @@ pub struct ShadedSpan {
     pub from: f64,
     /// Where it ends.
     pub until: f64,
-    /// What is written on it.
+    /// The text on it.
     pub note: Option<&'static str>,
-}
-
-/// The axis of values, which begins at 0.
-#[derive(Clone, Copy, Debug)]
-pub struct ValueAxis {
-    /// The least value that it ends at.
-    pub end_min: f64,
-    /// The most parts that it is cut into.
-    pub parts: f64,
-    /// The unit of its values.
-    pub unit: ValueUnit,
 }
 
 /// The unit of values.
@@ -49,15 +38,6 @@ pub enum ValueUnit {
     Share,
     /// Numbers, with what is written behind them.
     Number(&'static str),
-}
-
-/// What the horizontal axis shows.
-#[derive(Clone, Copy, Debug)]
-pub enum ChartBase<'a> {
-    /// Seconds.
-    Time,
-    /// Names at equal distances.
-    Names(&'a [&'a str]),
 }
 
 /// Where the names of lines stand.
@@ -79,10 +59,14 @@ pub struct LineChart<'a> {
     pub label: &'a str,
     /// Where the lines are.
     pub area: PlotArea,
-    /// The axis of values.
-    pub values: ValueAxis,
-    /// The horizontal axis.
-    pub base: ChartBase<'a>,
+    /// The least value that the axis of values ends at. It begins at 0.
+    pub end_min: f64,
+    /// The most parts that the axis of values is cut into.
+    pub parts: f64,
+    /// The unit of values.
+    pub unit: ValueUnit,
+    /// The names on the horizontal axis, at equal distances; seconds if there are none.
+    pub places: &'a [&'a str],
     /// The spans that are shaded.
     pub shaded: Vec<ShadedSpan>,
     /// The lines; later ones are drawn over earlier ones.
@@ -96,16 +80,16 @@ impl LineChart<'_> {
     pub fn draw(&self) -> String {
         let area = &self.area;
         let values = self.lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value);
-        let end = (values.fold(0.0, f64::max) * 1.05).max(self.values.end_min);
-        let step = round_step(end, self.values.parts);
+        let end = (values.fold(0.0, f64::max) * 1.05).max(self.end_min);
+        let step = round_step(end, self.parts);
         let top = libm::ceil(end / step) * step;
         let mut svg = String::new();
         area.open(&mut svg, &escaped(self.label));
         self.shaded.iter().for_each(|span| self.shade(&mut svg, *span));
         self.value_axis(&mut svg, top, step);
-        match self.base {
-            ChartBase::Time => area.time_axis(&mut svg),
-            ChartBase::Names(names) => area.name_axis(&mut svg, names),
+        match self.places {
+            [] => area.time_axis(&mut svg),
+            places => area.name_axis(&mut svg, places),
         }
         for line in &self.lines {
             let mut path = String::new();
@@ -140,7 +124,7 @@ impl LineChart<'_> {
         let mut at = 0.0;
         while at <= top + 1e-9 {
             let y = self.area.y(at / top);
-            let value = self.values.unit.write(at, step);
+            let value = self.unit.write(at, step);
             let _ = write!(
                 svg,
                 "<path class=\"grid\" d=\"M{from:.1} {y:.1}H{until:.1}\"/><text class=\"end\" x=\"{:.1}\" \
@@ -220,8 +204,10 @@ mod tests {
         let chart = |names| LineChart {
             label: "",
             area,
-            values: ValueAxis { end_min: 0.0, parts: 5.0, unit: ValueUnit::Share },
-            base: ChartBase::Time,
+            end_min: 0.0,
+            parts: 5.0,
+            unit: ValueUnit::Share,
+            places: &[],
             shaded: Vec::new(),
             lines: vec![line("first"), line("last")],
             names,

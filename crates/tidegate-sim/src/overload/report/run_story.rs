@@ -3,10 +3,8 @@
 use core::fmt::Write as _;
 
 use super::SHOWN_MAX;
-use crate::kit::chart::{
-    ChartBase, LineChart, NamePlaces, PlotArea, PlottedLine, ShadedSpan, ValueAxis, ValueUnit,
-};
-use crate::kit::report::{Cell, HtmlTable, NUMBER, chip, escaped, figure, number, text, thousands};
+use crate::kit::chart::{LineChart, NamePlaces, PlotArea, PlottedLine, ShadedSpan, ValueUnit};
+use crate::kit::report::{Columns, HtmlTable, chip, escaped, figure, thousands};
 use crate::overload::design::OverloadDesign;
 use crate::overload::run::{OverloadResult, OverloadRun};
 use crate::overload::scenario::OverloadScenario;
@@ -51,42 +49,26 @@ fn variant_figures(html: &mut String, variant: &VariantSummary) {
     let of_clients: Vec<String> = clients
         .flat_map(|client| ["success", "p99"].map(|what| format!("{}: {what}", escaped(&client.client))))
         .collect();
-    let columns = of_clients.iter().map(|column| (NUMBER, column.as_str()));
-    let columns = [("", name.as_str()), (NUMBER, "goodput")].into_iter().chain(columns);
-    let mut table = HtmlTable::open_wide(html, columns);
+    let numbers: Vec<&str> =
+        core::iter::once("goodput").chain(of_clients.iter().map(String::as_str)).collect();
+    let mut table = HtmlTable::open_wide(html, [&[&name], &numbers, &[]]);
     for design in &variant.designs {
         let goodput = format!("{:.3}<small>{:.3}</small>", design.goodput, design.goodput_worst);
-        let cells = [text(design_chip(design.design)), number(goodput)];
-        push_row(
-            &mut table,
-            design.design,
-            cells.into_iter().chain(design.clients.iter().flat_map(client_cells)),
-        );
+        let cells = [design_chip(design.design), goodput].into_iter();
+        let cells = cells.chain(design.clients.iter().flat_map(client_cells));
+        table.row_of(design.design == OverloadDesign::TIDEGATE, cells);
     }
     table.close();
 }
 
 /// The success and the p99 of a client.
-fn client_cells(client: &VariantClient) -> [Cell<'static>; 2] {
+fn client_cells(client: &VariantClient) -> [String; 2] {
     let ms = |value: f64| if client.success > 0.0 { format!("{value:.0} ms") } else { "-".to_owned() };
     let (success, worst) = (client.success * 100.0, client.success_worst * 100.0);
     [
-        number(format!("{success:.2} %<small>{worst:.2} %</small>")),
-        number(format!("{}<small>{}</small>", ms(client.p99_ms), ms(client.p99_ms_worst))),
+        format!("{success:.2} %<small>{worst:.2} %</small>"),
+        format!("{}<small>{}</small>", ms(client.p99_ms), ms(client.p99_ms_worst)),
     ]
-}
-
-/// A row about a design; that of the product stands out.
-fn push_row<'a>(
-    table: &mut HtmlTable<'_>,
-    design: OverloadDesign,
-    cells: impl IntoIterator<Item = Cell<'a>>,
-) {
-    if design == OverloadDesign::TIDEGATE {
-        table.own_row(cells);
-    } else {
-        table.row(cells);
-    }
 }
 
 /// Timelines of one run, and who was refused and why. They are shown at once, or when a reader asks
@@ -144,8 +126,10 @@ fn timeline(label: &str, seconds: u32, lines: Vec<PlottedLine>, shaded: Vec<Shad
             bottom: 24.0,
             seconds,
         },
-        values: ValueAxis { end_min: 1.05e-3, parts: 4.0, unit: ValueUnit::Number("") },
-        base: ChartBase::Time,
+        end_min: 1.05e-3,
+        parts: 4.0,
+        unit: ValueUnit::Number(""),
+        places: &[],
         shaded,
         lines,
         names: NamePlaces::InColumn,
@@ -218,16 +202,8 @@ fn by_design(run: &OverloadRun, value: fn(&ServiceStep) -> Option<f64>) -> Vec<P
 
 /// The refused operations of each client after the warm-up, with the causes.
 fn refusals(html: &mut String, run: &OverloadRun) {
-    let columns = [
-        ("", "design"),
-        ("", "client"),
-        ("", "class"),
-        (NUMBER, "operations"),
-        (NUMBER, "succeeded"),
-        (NUMBER, "late"),
-        (NUMBER, "refused"),
-        ("", "attempts refused, by cause"),
-    ];
+    let numbers = ["operations", "succeeded", "late", "refused"];
+    let columns: Columns<'_> = [&["design", "client", "class"], &numbers, &["attempts refused, by cause"]];
     let mut table = HtmlTable::open_wide(html, columns);
     for result in &run.designs {
         for (client, spec) in result.clients.iter().zip(&run.scenario.clients) {
@@ -235,16 +211,16 @@ fn refusals(html: &mut String, run: &OverloadRun) {
             let causes: Vec<String> =
                 causes.map(|(cause, count)| format!("{}: {}", cause.title(), thousands(*count))).collect();
             let cells = [
-                text(design_chip(result.design)),
-                text(escaped(&client.client)),
-                text(spec.class.to_string()),
-                number(thousands(client.operations)),
-                number(thousands(client.succeeded)),
-                number(thousands(client.late)),
-                number(thousands(client.refused)),
-                text(if causes.is_empty() { "none".to_owned() } else { causes.join(", ") }),
+                design_chip(result.design),
+                escaped(&client.client),
+                spec.class.to_string(),
+                thousands(client.operations),
+                thousands(client.succeeded),
+                thousands(client.late),
+                thousands(client.refused),
+                if causes.is_empty() { "none".to_owned() } else { causes.join(", ") },
             ];
-            push_row(&mut table, result.design, cells);
+            table.row_of(result.design == OverloadDesign::TIDEGATE, cells);
         }
     }
     table.close();
