@@ -220,6 +220,11 @@ impl<'context> Daemon<'context> {
         value.ok_or_else(|| Failure::Unfinished(format!("/metrics has no whole number `{series}`")))
     }
 
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The folder it runs in.
     pub fn folder(&self) -> &TemporaryFolder {
         &self.folder
