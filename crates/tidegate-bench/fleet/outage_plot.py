@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the runs of `outage.py`: first attempts by the second, admitted and refused, with what happened meanwhile.
+"""Draws the runs of `tidegate-blackbox fleet outage`: first attempts by the second, admitted and refused, with what happened meanwhile.
 
     python3 crates/tidegate-bench/fleet/outage_plot.py docs/internals/data/fleet-outage.jsonl docs/internals/fleet-outage.svg
     python3 crates/tidegate-bench/fleet/outage_plot.py docs/internals/data/fleet-outage.jsonl docs/pictures/fleet-outage.svg --brief

@@ -12,6 +12,7 @@
 //! - [`attack`]: what an attack is, and what it reports
 //! - [`attacks`]: the attacks, one file a family; the table of all; results as a table and as JSON
 //! - [`load`]: experiments under load, and the parts that they are made of
+//! - [`fleet`]: experiments with a fleet of daemons on one Redis
 //! - [`daemon`]: the process under attack, its addresses, its log and its memory
 //! - [`http1`], [`http2`], [`grpc`], `resp`, [`tls`]: clients that keep the rules
 //! - [`raw`], [`http2_frames`]: connections that may break them
@@ -20,6 +21,7 @@
 pub mod attack;
 pub mod attacks;
 pub mod daemon;
+pub mod fleet;
 pub mod grpc;
 pub mod http1;
 pub mod http2;

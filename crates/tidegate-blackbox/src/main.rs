@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use tidegate_blackbox::attack::{Attack, Outcome, RunContext};
 use tidegate_blackbox::attacks;
+use tidegate_blackbox::fleet::{self, FleetExperiment};
 use tidegate_blackbox::load::findings::Findings;
 use tidegate_blackbox::load::{self, service};
 
@@ -39,6 +40,9 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
+    /// Put load on a fleet of daemons on one Redis.
+    #[command(subcommand)]
+    Fleet(FleetExperiment),
     /// Be an upstream with this many workers; the experiments start it.
     #[command(hide = true)]
     ServeUpstream { workers: usize },
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
             let chosen = selection.resolve(suite, |experiment| experiment.name, |experiment| experiment.asks);
             chosen.map(|(chosen, binary)| put_load(&chosen, &binary, quick, selection.json))
         }
+        Command::Fleet(experiment) => Ok(fleet::run(&experiment)),
         Command::ServeUpstream { workers } => return serve_upstream(workers),
     };
     match passed {
