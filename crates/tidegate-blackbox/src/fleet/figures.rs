@@ -8,15 +8,15 @@ use std::process::Command;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::attack::{AttackContext, Failure};
+use crate::attack::{Failure, RunContext};
 use crate::load::report;
 
 /// The settings of runs of this binary of the daemon.
-pub(super) fn context(binary: &Path) -> Result<AttackContext, Failure> {
+pub(super) fn context(binary: &Path) -> Result<RunContext, Failure> {
     // Daemons run in folders of their own.
     let found = binary.canonicalize();
     let binary = found.map_err(|error| Failure::Unfinished(format!("{}: {error}", binary.display())))?;
-    Ok(AttackContext::new(&binary, 0.0))
+    Ok(RunContext::new(&binary, 0.0))
 }
 
 /// The machine in words, with what else it does.

@@ -18,7 +18,7 @@ use super::disturbance::{Disturbance, FaultStep};
 use super::figures::{FigureTable, context, name_of};
 use super::load::{self, LoadPattern};
 use super::testbed::{DaemonFleet, StoreKind, StoreNodes};
-use crate::attack::{AttackContext, Failure};
+use crate::attack::{Failure, RunContext};
 
 /// Units a second of the limit; its burst is as many units.
 const RATE: f64 = 1000.0;
@@ -263,7 +263,7 @@ impl LoadPlan {
         self.pattern.schedule(self.members, RATE * self.times, self.seconds)
     }
 
-    fn carry_out(&self, context: &AttackContext) -> Result<LoadRun, Failure> {
+    fn carry_out(&self, context: &RunContext) -> Result<LoadRun, Failure> {
         if self.consistency == "by hand" {
             return self.carry_out_by_hand();
         }

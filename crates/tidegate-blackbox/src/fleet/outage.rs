@@ -23,7 +23,7 @@ use super::disturbance::FaultStep::{
 };
 use super::figures::{FigureTable, context, name_of};
 use super::testbed::{DaemonFleet, StoreKind, busy_seconds, processor_seconds};
-use crate::attack::{AttackContext, Failure};
+use crate::attack::{Failure, RunContext};
 
 const MEMBERS: usize = 10;
 const LEASE_PERIOD_S: f64 = 5.0;
@@ -195,7 +195,7 @@ fn longest_refusal(attempts: &[CheckAttempt]) -> (f64, f64) {
 }
 
 impl OutageRun {
-    fn carry_out(&self, context: &AttackContext, scale: f64) -> Result<Value, Failure> {
+    fn carry_out(&self, context: &RunContext, scale: f64) -> Result<Value, Failure> {
         let consistency = if self.store == StoreKind::None { ", consistency: local" } else { "" };
         let limits = format!(
             "{{ name: slow, match: {{ kind: slow }}, key: [user], rate: 5/m{consistency} }}, \

@@ -8,13 +8,10 @@ use redis::FromRedisValue;
 use serde_json::Value;
 use tidegate_test_support::{RedisServer, until};
 
-use crate::attack::{AttackContext, Failure};
+use crate::attack::{Failure, RunContext};
 use crate::daemon::Daemon;
 use crate::http1;
 use crate::redis_relay::{RedisRelay, RelayMode};
-
-/// The socket of a server, in its folder; the relay connects to it.
-const SOCKET: &str = "redis.sock";
 
 /// Ticks a second in the statistics that Linux shows, on every machine.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -44,18 +41,18 @@ pub(super) struct StoreNodes {
 
 impl StoreNodes {
     pub(super) fn start(kind: StoreKind) -> Result<Option<Self>, Failure> {
-        let (count, more): (_, &[&str]) = match kind {
+        let (count, arguments): (_, &[&str]) = match kind {
             StoreKind::None => return Ok(None),
             StoreKind::Single | StoreKind::Relayed => (1, &[]),
             StoreKind::Durable => (1, &["--appendonly", "yes", "--appendfsync", "always"]),
             StoreKind::Cluster => (6, &["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]),
         };
-        let arguments = [&["--unixsocket", SOCKET], more].concat();
-        let nodes: Option<Vec<_>> = (0..count).map(|_| RedisServer::start(&arguments)).collect();
+        let nodes: Option<Vec<_>> = (0..count).map(|_| RedisServer::start(arguments)).collect();
         let missing = || Failure::Skipped("redis-server is not installed".to_owned());
-        let mut store = Self { nodes: nodes.ok_or_else(missing)?, arguments, relay: None };
+        let mut store =
+            Self { nodes: nodes.ok_or_else(missing)?, arguments: arguments.to_vec(), relay: None };
         if kind == StoreKind::Relayed {
-            store.relay = Some(RedisRelay::to_socket(store.nodes[0].folder().join(SOCKET))?);
+            store.relay = Some(RedisRelay::start(&store.nodes[0])?);
         }
         if kind == StoreKind::Cluster {
             store.join()?;
@@ -124,7 +121,7 @@ pub(super) struct DaemonFleet<'context> {
     // Before the store, so that they do not outlive it.
     members: Vec<Option<Daemon<'context>>>,
     pub(super) store: Option<StoreNodes>,
-    context: &'context AttackContext,
+    context: &'context RunContext,
     limits: String,
 }
 
@@ -132,7 +129,7 @@ impl<'context> DaemonFleet<'context> {
     /// Starts `count` members with these limits, as a policy has them, and waits until all are
     /// ready.
     pub(super) fn start(
-        context: &'context AttackContext,
+        context: &'context RunContext,
         store: StoreKind,
         limits: String,
         count: usize,
@@ -196,7 +193,7 @@ impl<'context> DaemonFleet<'context> {
 }
 
 fn leases(member: &Daemon<'_>) -> Result<Value, Failure> {
-    let answer = http1::ask(member.http()?, &http1::get("/v1/leases"))?;
+    let answer = http1::ask(member.http()?, http1::get("/v1/leases"))?;
     serde_json::from_slice(&answer.body).map_err(|error| Failure::Unfinished(format!("/v1/leases: {error}")))
 }
 
@@ -208,7 +205,7 @@ impl From<redis::RedisError> for Failure {
 
 /// Whether a member serves.
 pub(super) fn is_ready(member: SocketAddr) -> bool {
-    http1::ask(member, &http1::get("/readyz")).is_ok_and(|answer| answer.status == 200)
+    http1::ask(member, http1::get("/readyz")).is_ok_and(|answer| answer.status == 200)
 }
 
 /// Seconds of processor time that a process has taken, by its id.

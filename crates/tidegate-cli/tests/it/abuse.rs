@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use tidegate_blackbox::attack::{RunContext, Failure, Pace};
+use tidegate_blackbox::attack::{Failure, Pace, RunContext};
 use tidegate_blackbox::attacks::{report, suite};
 
 /// Whether an attack is one on the parts of those who share a resource.
