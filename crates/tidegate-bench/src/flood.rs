@@ -90,7 +90,7 @@ pub fn flood(flood: &Flood) -> Flooded {
     for number in 0..flood.keys_a_second * flood.seconds {
         let elapsed = u128::from(number) * 1_000_000_000 / u128::from(flood.keys_a_second);
         let now = START.saturating_add(Duration::from_nanos(elapsed as u64));
-        let name = Name::of(number);
+        let name = Name::from_number(number);
         match gate.check(&[("visitor", name.as_str())], Cost::ONE, now) {
             Decision::Admit(_) => admitted += 1,
             Decision::Refuse(refusal) if refusal.reason() == Reason::TableFull => table_full += 1,
@@ -105,7 +105,7 @@ pub fn flood(flood: &Flood) -> Flooded {
 
 /// Why a customer is refused; `None` if it is not.
 fn customer(gate: &Gate, number: u64, now: Timestamp) -> Option<Reason> {
-    let name = Name::of(number);
+    let name = Name::from_number(number);
     gate.check(&[("customer", name.as_str())], Cost::ONE, now).refusal().map(Refusal::reason)
 }
 
@@ -113,7 +113,7 @@ fn customer(gate: &Gate, number: u64, now: Timestamp) -> Option<Reason> {
 struct Name([u8; 20]);
 
 impl Name {
-    fn of(mut number: u64) -> Self {
+    fn from_number(mut number: u64) -> Self {
         let mut digits = [b'0'; 20];
         for digit in digits.iter_mut().rev() {
             *digit += (number % 10) as u8;
@@ -157,6 +157,6 @@ mod tests {
 
     #[test]
     fn a_name_is_its_number() {
-        assert_eq!(Name::of(1_234).as_str(), "00000000000000001234");
+        assert_eq!(Name::from_number(1_234).as_str(), "00000000000000001234");
     }
 }

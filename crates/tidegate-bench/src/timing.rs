@@ -135,7 +135,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    fn of(mut figures: Vec<f64>) -> Self {
+    fn new(mut figures: Vec<f64>) -> Self {
         figures.sort_by(f64::total_cmp);
         let (least, most) = (figures[0], figures[figures.len() - 1]);
         Self { median: figures[figures.len() / 2], least, most }
@@ -161,7 +161,7 @@ pub fn measure(scenario: &Scenario, threads: usize, effort: Effort) -> Vec<Figur
                 figures.push(once(scenario, candidate, threads));
             }
         }
-        all.into_iter().map(Figures::of).collect::<Vec<_>>()
+        all.into_iter().map(Figures::new).collect::<Vec<_>>()
     };
     let mut best = round();
     for _ in 1..effort.rounds {
@@ -197,7 +197,7 @@ fn once(scenario: &Scenario, candidate: &Candidate, threads: usize) -> f64 {
     let together: Vec<f64> =
         runs.iter().filter(|run| run.together >= TOGETHER).map(|run| run.nanos).collect();
     let figures = if together.is_empty() { runs.iter().map(|run| run.nanos).collect() } else { together };
-    Figures::of(figures).median
+    Figures::new(figures).median
 }
 
 /// One run of all threads.

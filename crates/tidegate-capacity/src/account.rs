@@ -45,7 +45,7 @@ impl AccountConfig {
 
     fn terms(&self, is_read: bool) -> TokenTerms {
         let units = if is_read { self.read_units_per_second } else { self.write_units_per_second };
-        TokenTerms::of_rate(Units::whole(units))
+        TokenTerms::from_rate(Units::whole(units))
     }
 }
 

@@ -168,7 +168,7 @@ impl Capacity {
     ) -> Admission<'_> {
         let entry = &self.tables[table_index as usize];
         let table: &Table = &entry.table;
-        let load = WeighedAccess::of(access, table.layout.keyspace.position(key), units);
+        let load = WeighedAccess::new(access, table.layout.keyspace.position(key), units);
         let mut state = table.layout.owner(load.position);
         offer(&mut state, access, load, now);
         let tokens = match self.take_tokens(table, entry.account, &state, load, source, now) {
@@ -224,7 +224,7 @@ impl Capacity {
     ) -> Option<Throttled<'_>> {
         let entry = &self.tables[table_index as usize];
         let table: &Table = &entry.table;
-        let load = WeighedAccess::of(access, table.layout.keyspace.position(access.key), units);
+        let load = WeighedAccess::new(access, table.layout.keyspace.position(access.key), units);
         let mut state = table.layout.owner(load.position);
         offer(&mut state, access, load, now);
         let shortage = self.shortage(entry, &state, load, TokenSource::Table, now)?;
@@ -475,7 +475,7 @@ impl Capacity {
         if Fault::RefusalCharged.is_planted() {
             throughput.charge(at, ChargePath::Allocated, (0, BucketWord::default()), load.cost, now);
         }
-        let facts = Facts::of(&state, load, now);
+        let facts = Facts::new(&state, load, now);
         drop(state);
         table.count_throttled(load.is_read);
         let learn = |until| table.used_up(load.is_read).learn(until);
@@ -553,7 +553,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn of(state: &PartitionState, load: WeighedAccess, now: Timestamp) -> Self {
+    pub(crate) fn new(state: &PartitionState, load: WeighedAccess, now: Timestamp) -> Self {
         Self {
             partition: state.id,
             range: state.range,

@@ -313,7 +313,7 @@ impl CheckedCapacity<'_> {
             )
         });
         let accounts = accounts.collect();
-        Capacity::of(Parts { tables, by_name, nodes, accounts, loads, next_ids })
+        Capacity::from_parts(Parts { tables, by_name, nodes, accounts, loads, next_ids })
     }
 }
 
@@ -410,7 +410,7 @@ fn check_demand(table: &TableConfig) -> Result<(), CapacityError> {
 
 /// Fails when a configured ceiling is below the share of a partition, which could never be reached.
 fn check_ceilings(table: &TableConfig) -> Result<(), CapacityError> {
-    let numbers = TableNumbers::of(table);
+    let numbers = TableNumbers::from_config(table);
     for is_read in [true, false] {
         // At most TableConfig::PARTITIONS_MAX.
         let partitions = initial_firsts(table, &keyspace_of(table)).len() as u32;

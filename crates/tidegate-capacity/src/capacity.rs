@@ -113,7 +113,7 @@ pub(crate) struct Parts {
 }
 
 impl Capacity {
-    pub(crate) fn of(parts: Parts) -> Self {
+    pub(crate) fn from_parts(parts: Parts) -> Self {
         let numbers = parts.nodes.iter().map(|node| node.id.number);
         // At most CapacityBuilder::NODES_MAX.
         let mut by_number: Vec<(u32, u16)> = numbers.zip(0..).collect();

@@ -192,7 +192,7 @@ impl Share {
     const WHOLE: u32 = 1_000_000;
 
     /// `part` of `part + rest`, at least a hundredth and at most 99 hundredths; half if both are 0.
-    pub fn of_parts(part: u64, rest: u64) -> Self {
+    pub fn from_parts(part: u64, rest: u64) -> Self {
         let whole = u128::from(part) + u128::from(rest);
         if whole == 0 {
             return Self::HALF;

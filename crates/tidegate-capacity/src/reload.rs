@@ -62,7 +62,7 @@ impl TableChange {
         // At most TableConfig::PARTITIONS_MAX.
         let count = plan.len() as u32;
         let changes = has_other_rates(&plan, config);
-        let numbers = TableNumbers::of(config);
+        let numbers = TableNumbers::from_config(config);
         let bases = [true, false].map(|is_read| {
             if is_cut_anew {
                 let units = numbers.units_per_second(is_read);
@@ -111,7 +111,7 @@ fn is_cut_anew(plan: &LayoutPlan, config: &TableConfig) -> bool {
 
 /// Whether the rates of partitions change. Boosts end when they do.
 fn has_other_rates(plan: &LayoutPlan, config: &TableConfig) -> bool {
-    let other = TableNumbers::of(config);
+    let other = TableNumbers::from_config(config);
     // Nothing would lower a boost any more.
     let ends_boosts = plan.numbers.mode == TableMode::Adaptive && other.mode != TableMode::Adaptive;
     ends_boosts
@@ -125,7 +125,7 @@ fn has_other_rates(plan: &LayoutPlan, config: &TableConfig) -> bool {
 /// adding up exactly.
 fn bases(layout: &Layout, plan: &LayoutPlan, config: &TableConfig, is_read: bool) -> Vec<u64> {
     let before = u128::from(plan.numbers.units_per_second(is_read));
-    let after = u128::from(TableNumbers::of(config).units_per_second(is_read));
+    let after = u128::from(TableNumbers::from_config(config).units_per_second(is_read));
     let (mut sum_before, mut sum_after) = (0_u128, 0_u128);
     let bases = layout.map(plan, |state| state.directions.of(is_read).rates.base);
     let scaled = bases.into_iter().map(|base| {
@@ -148,8 +148,10 @@ fn cut_anew(layout: &Layout, plan: &mut LayoutPlan, config: &TableConfig, now: T
         let index = plan.find(*first);
         let range = plan.range(keyspace.by, index);
         if range.first != *first {
-            let share =
-                Share::of_parts(keyspace.width(range.first, Some(*first)), keyspace.width(*first, range.end));
+            let share = Share::from_parts(
+                keyspace.width(range.first, Some(*first)),
+                keyspace.width(*first, range.end),
+            );
             layout.split(plan, index, *first, [share; 2], now);
         }
     }

@@ -90,7 +90,7 @@ impl Table {
     /// A table whose partitions are full at `now`, without burst credit. `nodes` are the numbers
     /// of the configured nodes, at least one.
     pub(crate) fn new(id: TableId, config: &TableConfig, nodes: &[u32], now: Timestamp) -> Self {
-        let numbers = TableNumbers::of(config);
+        let numbers = TableNumbers::from_config(config);
         let keyspace = keyspace_of(config);
         let firsts = initial_firsts(config, &keyspace);
         // At most TableConfig::PARTITIONS_MAX.
@@ -114,11 +114,11 @@ impl Table {
             layout,
             tokens: [true, false].map(|is_read| {
                 let rate = limit_of(config, &demand, is_read);
-                Tokens::new(TokenTerms::of_rate(rate), now)
+                Tokens::new(TokenTerms::from_rate(rate), now)
             }),
             shares: [true, false].map(|is_read| {
                 let rate = limit_of(config, &demand, is_read);
-                Tokens::new(TokenTerms::of_rate(rate), now)
+                Tokens::new(TokenTerms::from_rate(rate), now)
             }),
             used_up_reads: ExhaustionHint::default(),
             used_up_writes: ExhaustionHint::default(),
@@ -154,7 +154,7 @@ impl Table {
             self.set_at_maximum(is_read, is_at_maximum);
             let limit = limit_of(config, demand, is_read);
             if self.tokens(is_read).rate() != limit {
-                self.tokens(is_read).set_terms(TokenTerms::of_rate(limit), now);
+                self.tokens(is_read).set_terms(TokenTerms::from_rate(limit), now);
             }
         }
     }
@@ -213,7 +213,7 @@ pub(crate) fn limit_of(config: &TableConfig, demand: &Demand, is_read: bool) -> 
     if config.on_demand.is_some() {
         return demand.reach_of(config, is_read);
     }
-    Units::whole(TableNumbers::of(config).units_per_second(is_read))
+    Units::whole(TableNumbers::from_config(config).units_per_second(is_read))
 }
 
 /// The first positions of the partitions with which a table begins: those of the configuration,

@@ -344,7 +344,7 @@ impl TableConfig {
     fn pieces_of(&self, pieces: u32, units: [Units; 2]) -> u32 {
         let partitions = self.partitions.max(1).saturating_mul(pieces);
         let most = Self::PARTITIONS_MAX / partitions;
-        TableNumbers::of(self).partitions_for(units).div_ceil(partitions).min(most).max(1)
+        TableNumbers::from_config(self).partitions_for(units).div_ceil(partitions).min(most).max(1)
     }
 
     /// Bounds it together with the other tables of an account.
@@ -388,7 +388,7 @@ pub(crate) struct TableNumbers {
 }
 
 impl TableNumbers {
-    pub(crate) fn of(config: &TableConfig) -> Self {
+    pub(crate) fn from_config(config: &TableConfig) -> Self {
         Self {
             read_units_per_second: config.read_units_per_second,
             write_units_per_second: config.write_units_per_second,

@@ -104,7 +104,7 @@ fn policy_verdict(
         }
         PolicyFilesVerdict::Broken(problems) => return Verdict::broken([problems]),
     };
-    let warn = |section, what, fix: &str| Problem::of_section((name, text), section, what, fix.to_owned());
+    let warn = |section, what, fix: &str| Problem::from_section((name, text), section, what, fix.to_owned());
     if checked.lacks_namespaces && old.is_some_and(|old| !old.namespaces.is_empty()) {
         let what = "a reload refuses a policy without `namespaces:` while some are in force".to_owned();
         warnings.push(warn("namespaces", what, "add them, or write `namespaces: {}` to mean none"));

@@ -12,7 +12,7 @@
 //! use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 //!
 //! let start = Timestamp::from_secs(1_800_000_000);
-//! let terms = Terms::of(&Algorithm::bucket(Rate::per_second(1_000)?)?, start)?;
+//! let terms = Terms::from_algorithm(&Algorithm::bucket(Rate::per_second(1_000)?)?, start)?;
 //! let epoch = Epoch { number: 1, began: start, is_after_loss: false };
 //! let (mut ledger, mut holder) = (Ledger::begin(&terms, &epoch), Holder::new(1));
 //!

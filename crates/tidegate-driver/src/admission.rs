@@ -263,7 +263,7 @@ impl AdmissionBuilder {
             // The seed is another one in each run of each member, so this number is too.
             let [a, b, c, d] = self.config.table.seed;
             let member = a ^ b.rotate_left(16) ^ c.rotate_left(32) ^ d.rotate_left(48);
-            self.config.leases.get_or_insert_with(|| LeaseConfig::of(member));
+            self.config.leases.get_or_insert_with(|| LeaseConfig::new(member));
         }
         let namespace = NamespaceConfig::new(NAMESPACE, self.limits);
         let engine = Engine::builder(self.config).namespace(namespace).build()?;

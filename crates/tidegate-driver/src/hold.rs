@@ -22,7 +22,7 @@ use crate::driver::Driver;
 /// let request = Request::new("default", ()).cost(Cost::new(300).unwrap());
 /// let hold = admission.admit(&request).await?.into_result()?;
 /// // The work cost 120 units rather than the 300 that were charged.
-/// hold.settle(Completion::of_cost(120));
+/// hold.settle(Completion::from_cost(120));
 /// assert_eq!(admission.peek(&request).await?[0].remaining, 880);
 /// // A hold that is given back before the work begins costs nothing.
 /// admission.admit(&request).await?.into_result()?.cancelled();

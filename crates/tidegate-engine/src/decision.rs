@@ -52,7 +52,7 @@ impl Refused {
     }
 
     /// The refusals of some requests of a batch; `None` without any.
-    pub(crate) fn of_batch(refusals: impl IntoIterator<Item = (usize, Refusal)>) -> Option<Self> {
+    pub(crate) fn from_batch(refusals: impl IntoIterator<Item = (usize, Refusal)>) -> Option<Self> {
         let mut refusals = refusals.into_iter();
         let (at, refusal) = refusals.next()?;
         Some(Self { at, refusal, others: refusals.collect() })

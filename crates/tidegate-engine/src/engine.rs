@@ -186,7 +186,7 @@ impl EngineBuilder {
                 return Err(BuildError::TooManyOverrides);
             }
         }
-        let (engine, _) = Engine::of_world(shared, planes, namespaces, &lineage, set)?;
+        let (engine, _) = Engine::from_world(shared, planes, namespaces, &lineage, set)?;
         engine.share_waiting_room();
         Ok(engine)
     }

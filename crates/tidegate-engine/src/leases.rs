@@ -56,7 +56,7 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering
 /// ```
 /// # use tidegate_core::{Limit, Timestamp, limit::Consistency};
 /// # use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Request, Step};
-/// let mut leases = LeaseConfig::of(0x5eed_0001); // in a daemon a random number
+/// let mut leases = LeaseConfig::new(0x5eed_0001); // in a daemon a random number
 /// leases.holders_max = 10_000;
 /// let mut config = EngineConfig::default();
 /// (config.asks_store, config.leases) = (true, Some(leases));
@@ -85,7 +85,7 @@ pub struct LeaseConfig {
 
 impl LeaseConfig {
     /// The default bound, for this run of this member.
-    pub const fn of(member: u64) -> Self {
+    pub const fn new(member: u64) -> Self {
         Self { member, holders_max: 1 << 20, locks_max: 64 }
     }
 }

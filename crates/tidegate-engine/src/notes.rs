@@ -104,7 +104,7 @@ pub(crate) struct OperationNote {
 impl OperationNote {
     /// `None` for an operation that holds nothing, or with an algorithm that this version cannot
     /// store.
-    pub(crate) fn of(operation: &Operation, refund_on: Option<&RefundOn>) -> Option<Self> {
+    pub(crate) fn from_operation(operation: &Operation, refund_on: Option<&RefundOn>) -> Option<Self> {
         let holder = match operation.kind {
             Kind::Check { .. } => None,
             Kind::Acquire { holder } => Some(format!("{:032x}", holder.0)),
@@ -112,7 +112,7 @@ impl OperationNote {
         };
         let key = operation.key.parts().map(|part| part.map(hex)).collect();
         let refund_on = refund_on.map(RefundOn::to_string);
-        Some(Self { key, numbers: Numbers::of(&operation.algorithm)?, holder, refund_on })
+        Some(Self { key, numbers: Numbers::from_algorithm(&operation.algorithm)?, holder, refund_on })
     }
 
     /// The endings of work on which the charge is given back.

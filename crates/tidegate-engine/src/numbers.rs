@@ -32,7 +32,7 @@ pub(crate) enum NumbersError {
 
 impl Numbers {
     /// The stored form of an algorithm; `None` for one that this version cannot store.
-    pub(crate) fn of(algorithm: &Algorithm) -> Option<Self> {
+    pub(crate) fn from_algorithm(algorithm: &Algorithm) -> Option<Self> {
         // Windows and holds are at most 366 days, which fit.
         let nanos = |span: Duration| span.as_nanos() as u64;
         Some(match algorithm {
@@ -142,7 +142,7 @@ mod tests {
             Algorithm::Calendar(calendar.with_week_start("sunday".parse().unwrap())),
             Algorithm::Concurrency(Concurrency::new(3, hour).unwrap()),
         ] {
-            let stored = serde_json::to_string(&Numbers::of(&algorithm).unwrap()).unwrap();
+            let stored = serde_json::to_string(&Numbers::from_algorithm(&algorithm).unwrap()).unwrap();
             let read: Numbers = serde_json::from_str(&stored).unwrap();
             assert_eq!(read.algorithm().unwrap(), algorithm, "{stored}");
         }

@@ -153,7 +153,7 @@ impl RuntimeOverride {
             namespace: self.namespace.clone(),
             limit: self.limit.clone(),
             when: self.when.clone(),
-            numbers: Numbers::of(&self.algorithm)?,
+            numbers: Numbers::from_algorithm(&self.algorithm)?,
             fixes_zone: self.fixes_zone,
             until: self.until.map(Timestamp::as_nanos),
             reason: self.reason.clone(),

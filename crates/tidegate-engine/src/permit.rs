@@ -30,13 +30,13 @@ pub struct Permit {
 
 impl Permit {
     /// The permit of requests that were admitted together, in their order; `None` without any.
-    pub(crate) fn of_batch(holds: impl IntoIterator<Item = Holds>) -> Option<Self> {
+    pub(crate) fn from_batch(holds: impl IntoIterator<Item = Holds>) -> Option<Self> {
         let mut holds = holds.into_iter();
         Some(Self { first: holds.next()?, rest: holds.collect() })
     }
 
     /// The permit of no request, which an empty batch gets.
-    pub(crate) fn of_nothing(now: Timestamp) -> Self {
+    pub(crate) fn empty(now: Timestamp) -> Self {
         let first = Holds::new(Home::NOWHERE, tidegate_core::Permit::without_charges(Cost::ONE, now));
         Self { first, rest: Vec::new() }
     }
@@ -136,7 +136,7 @@ impl IntoIterator for Permit {
 /// let step = engine.admit(&request, now)?;
 /// let Step::Decided(Decision::Admit(permit)) = step else { panic!("there is room") };
 /// // The work cost 12 units rather than the 30 that were charged.
-/// let settled = engine.settle(permit, Completion::of_cost(12), now);
+/// let settled = engine.settle(permit, Completion::from_cost(12), now);
 /// assert!(settled.batches.is_empty(), "no store has to be told");
 /// let Progress::Done(peek) = engine.peek(&request, now)? else { panic!("no store is asked") };
 /// assert_eq!(peek.limits[0].remaining, 88);
@@ -172,7 +172,7 @@ pub struct Completion {
 
 impl Completion {
     /// Work that was done and cost this many units of the limits.
-    pub fn of_cost(units: u64) -> Self {
+    pub fn from_cost(units: u64) -> Self {
         Self { true_cost: Some(units), ..Self::default() }
     }
 

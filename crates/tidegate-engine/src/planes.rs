@@ -32,7 +32,8 @@ impl Planes {
         let overload =
             overload.map(|overload| Arc::new(OverloadPlane { overload, room: RoomArc::clone(room) }));
         let table_leases = capacity.as_ref().zip(leases_by);
-        let table_leases = table_leases.map(|(capacity, hasher)| TableLeases::of(capacity, hasher));
+        let table_leases =
+            table_leases.map(|(capacity, hasher)| TableLeases::from_capacity(capacity, hasher));
         let table_leases = Arc::new(table_leases.unwrap_or_default());
         let planes = Self { capacity: capacity.map(Arc::new), table_leases, overload };
         planes.bound_waiting(room, now);

@@ -188,7 +188,7 @@ struct OwnedIndexWrite {
 }
 
 impl OwnedAccess {
-    fn of(access: &Access<'_>) -> Self {
+    fn from_access(access: &Access<'_>) -> Self {
         let owned = |write: &IndexWrite<'_>| OwnedIndexWrite {
             index: write.index.into(),
             key: write.key.into(),
@@ -223,7 +223,7 @@ pub(crate) struct OwnedPairs {
 pub(crate) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
 
 impl OwnedPairs {
-    pub(crate) fn of(attributes: Attributes<'_>) -> Self {
+    pub(crate) fn from_attributes(attributes: Attributes<'_>) -> Self {
         Self::new(&attributes.iter())
     }
 
@@ -274,10 +274,10 @@ pub(crate) struct OwnedRequest {
 impl OwnedRequest {
     /// `namespace` is the request's.
     pub(crate) fn new(request: &Request<'_>, namespace: Arc<str>) -> Self {
-        let access = request.access.as_ref().map(OwnedAccess::of);
+        let access = request.access.as_ref().map(OwnedAccess::from_access);
         Self {
             namespace,
-            attributes: OwnedPairs::of(request.attributes),
+            attributes: OwnedPairs::from_attributes(request.attributes),
             tenant: request.tenant.map(Into::into),
             cost: request.cost,
             class: request.class,

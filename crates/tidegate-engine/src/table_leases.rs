@@ -45,7 +45,7 @@ pub(crate) struct TableLease {
 }
 
 impl TableLeases {
-    pub(crate) fn of(capacity: &Capacity, hasher: &ahash::RandomState) -> Self {
+    pub(crate) fn from_capacity(capacity: &Capacity, hasher: &ahash::RandomState) -> Self {
         let leases = capacity.tables().map(|(namespace, table)| {
             let is_leased = capacity.mode(namespace, table) == Some(TableMode::Global)
                 && capacity.demand_status(namespace, table).is_ok_and(|demand| !demand.is_on_demand);
@@ -93,7 +93,7 @@ impl TableLease {
         rate: Units,
         hasher: &ahash::RandomState,
     ) -> Option<Self> {
-        let terms = TokenTerms::of_rate(rate);
+        let terms = TokenTerms::from_rate(rate);
         let rate = half_units(rate).units();
         let bucket = Bucket::new(Rate::per_second(rate).ok()?, half_units(terms.depth).units()).ok()?;
         // Four parts, where the key of a limit has three.

@@ -7,7 +7,7 @@ use tidegate_store::conformance::Random;
 pub(crate) struct Draws(Random);
 
 impl Draws {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
         // FNV-1a.
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         Self(Random::new(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)))

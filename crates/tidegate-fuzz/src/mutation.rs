@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 8 << 10;
 /// There is no feedback from coverage: this finds what is near the kept inputs, and the fuzzer in
 /// `fuzz/` what is far from them.
 pub fn mutated(input: &[u8], other: &[u8], seed: u64) -> Vec<u8> {
-    let mut draws = Draws::of(&seed.to_le_bytes());
+    let mut draws = Draws::new(&seed.to_le_bytes());
     let mut bytes = input.to_vec();
     for _ in 0..=draws.below(4) {
         let at = draws.below(bytes.len() + 1);

@@ -74,7 +74,7 @@ pub fn policy(bytes: &[u8]) -> Taken {
     assert_told(&checked.warnings, bytes);
     assert_same(&checked.policy);
     let engine = engine(&checked.policy);
-    let mut draws = Draws::of(bytes);
+    let mut draws = Draws::new(bytes);
     for namespace in checked.policy.namespaces.iter().take(NAMESPACES_MAX) {
         decide(&engine, namespace, &mut draws);
     }
@@ -118,7 +118,7 @@ fn decide(engine: &Engine, namespace: &NamespacePolicy, draws: &mut Draws) {
                 Outcome::Failed.into(),
                 Outcome::Abandoned.into(),
                 Outcome::Cancelled.into(),
-                Completion::of_cost(draws.units()).with_status(503),
+                Completion::from_cost(draws.units()).with_status(503),
             ];
             let settled = engine.settle(permit, completions[draws.below(5)], now);
             assert!(settled.batches.is_empty(), "nothing was charged in a store");

@@ -46,7 +46,7 @@ pub fn records(bytes: &[u8]) -> Taken {
 /// A store that loads the counter, charges it and writes it, and one that loads what was written.
 fn assert_used(bytes: &[u8]) {
     let key = Key::new("api", b"limit", b"ada").expect("a short key");
-    let algorithm = algorithm(&mut Draws::of(bytes));
+    let algorithm = algorithm(&mut Draws::new(bytes));
     let ask = |id, kind| {
         Batch::all_or_nothing(RequestId(id), [Operation::new(key.clone(), algorithm.clone(), kind)])
     };

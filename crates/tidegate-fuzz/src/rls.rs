@@ -37,7 +37,7 @@ pub fn rls(bytes: &[u8]) -> Taken {
         }
     };
     assert_as_sent(&request, &asked);
-    let mut draws = Draws::of(bytes);
+    let mut draws = Draws::new(bytes);
     let outcomes = asked.descriptors.iter().map(|one| outcome(asked.domain, one, &mut draws));
     let outcomes: Vec<Outcome> = outcomes.collect();
     let older = OlderHeaders { ratelimit: draws.below(2) == 0, x_ratelimit: draws.below(2) == 0 };

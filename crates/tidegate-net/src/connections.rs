@@ -129,7 +129,7 @@ impl Connections {
         is_shared: bool,
     ) -> OpenConnection {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (peer_address, peer) = (peer, PeerKey::of(peer));
+        let (peer_address, peer) = (peer, PeerKey::from_address(peer));
         let mut open = self.open();
         let (shared_use, count) = open.peers.entry(peer).or_default();
         *count += 1;

@@ -175,7 +175,7 @@ pub fn streamed(
         }
     }
     let pieces = core::iter::once(first).chain(pieces);
-    let mut charge = Buffered::of(Arc::clone(line));
+    let mut charge = Buffered::new(Arc::clone(line));
     charge.resize(STREAM_BYTES).map_err(|NoRoom| {
         Fault::new(FaultCode::BodyMemoryFull, "the daemon's memory for unread answers is full").retry_after(1)
     })?;

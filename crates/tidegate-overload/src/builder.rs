@@ -75,7 +75,7 @@ impl OverloadBuilder {
     pub fn build(self) -> Result<Overload, OverloadError> {
         self.check()?;
         let Self { seed, .. } = self;
-        Ok(Overload::of(self.slots(Vec::new(), 1), seed, None))
+        Ok(Overload::from_slots(self.slots(Vec::new(), 1), seed, None))
     }
 
     /// Checks the resources and goes on from the state of `earlier`, which may still decide until
@@ -92,7 +92,7 @@ impl OverloadBuilder {
         if busy + self.named.len() >= usize::from(u16::MAX) {
             return Err(OverloadError::TooManyResources { count: busy + self.named.len() });
         }
-        Ok(Overload::of(self.slots(slots, shared.members()), earlier.seed(), Some(shared)))
+        Ok(Overload::from_slots(self.slots(slots, shared.members()), earlier.seed(), Some(shared)))
     }
 
     /// The resources of the plane, at the positions that those of an earlier one have.

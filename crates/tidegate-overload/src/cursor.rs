@@ -104,7 +104,7 @@ pub struct RequestLevel {
 impl RequestLevel {
     /// The level of a request at `now`; planes of one seed agree on it.
     #[inline]
-    pub(crate) fn of(namespace: u32, class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> Self {
+    pub(crate) fn new(namespace: u32, class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> Self {
         Self { namespace, class, cohort: (level_of(class, tenant, seed, now) % COHORTS) as u8 }
     }
 

@@ -148,7 +148,11 @@ impl SharedState {
 
 impl Overload {
     /// A plane of these resources, of which those that are configured have unique names.
-    pub(crate) fn of(resources: Vec<ResourceSlot>, seed: u64, shared: Option<Arc<SharedState>>) -> Self {
+    pub(crate) fn from_slots(
+        resources: Vec<ResourceSlot>,
+        seed: u64,
+        shared: Option<Arc<SharedState>>,
+    ) -> Self {
         let configured = || {
             let ids = (0_u16..).map(ResourceId).zip(&resources);
             ids.filter(|(_, slot)| slot.is_configured).map(|(id, slot)| (id, slot.resource.name.as_deref()))
@@ -227,7 +231,7 @@ impl Overload {
         tenant: Option<&str>,
         now: Timestamp,
     ) -> RequestLevel {
-        RequestLevel::of(namespace, class, tenant, self.seed, now)
+        RequestLevel::new(namespace, class, tenant, self.seed, now)
     }
 
     /// Sets the shares of the namespaces within each class of a resource; see [`NamespaceShares`].
@@ -475,7 +479,7 @@ impl Overload {
 
     /// The numbers of a resource.
     pub fn stats(&self, resource: ResourceId, now: Timestamp) -> ResourceStats<'_> {
-        ResourceStats::of(resource, self.resource(resource), now)
+        ResourceStats::new(resource, self.resource(resource), now)
     }
 
     /// Takes in a measured pressure. It counts until a newer signal comes, for three ticks at most.

@@ -697,7 +697,7 @@ impl Resource {
     fn move_cursors(&self, control: &ResourceControl, now: Timestamp) {
         self.binding_signal.store(number_of(control.cursor.binding_signal(now)), Ordering::Relaxed);
         if let Some(pinned) = control.cursor.pinned(now) {
-            self.namespaces.set_all(NamespaceCursor::of_all(pinned));
+            self.namespaces.set_all(NamespaceCursor::from_cursor(pinned));
             return;
         }
         let config = control.config.queue.unwrap_or_default();

@@ -73,7 +73,7 @@ pub struct ResourceStats<'a> {
 }
 
 impl<'a> ResourceStats<'a> {
-    pub(crate) fn of(id: ResourceId, resource: &'a Resource, now: Timestamp) -> Self {
+    pub(crate) fn new(id: ResourceId, resource: &'a Resource, now: Timestamp) -> Self {
         let classes = resource.counts.classes();
         let load = resource.load(now);
         Self {

@@ -40,7 +40,7 @@ pub struct Problem {
 impl Problem {
     /// A problem of a section at the top of a file with this text. Its line is that of the key; 1
     /// if it is not written at the beginning of a line.
-    pub fn of_section((file, text): (&str, &[u8]), section: &str, what: String, fix: String) -> Self {
+    pub fn from_section((file, text): (&str, &[u8]), section: &str, what: String, fix: String) -> Self {
         let key = section.as_bytes();
         let is_key = |line: &[u8]| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(b":"));
         let line = text.split(|byte| *byte == b'\n').position(is_key).map_or(1, |at| at + 1);

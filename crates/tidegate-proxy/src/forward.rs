@@ -387,7 +387,7 @@ fn pass_on(
     }
     if !outgoing.cost_places.is_empty() {
         context.reads_cost = true;
-        context.response_cost = ResponseCost::of_head(&outgoing.cost_places, &mut head);
+        context.response_cost = ResponseCost::from_head(&outgoing.cost_places, &mut head);
     }
     head.headers.extend(core::mem::take(&mut context.allowances));
     // Each connection has a version of its own.

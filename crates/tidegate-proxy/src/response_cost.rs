@@ -53,7 +53,7 @@ impl CostReading {
 impl ResponseCost {
     /// The first of `places` that the answer with this head has. Headers that name the cost are for
     /// the proxy and are removed.
-    pub(crate) fn of_head(places: &[ResponseValue], head: &mut Parts) -> Self {
+    pub(crate) fn from_head(places: &[ResponseValue], head: &mut Parts) -> Self {
         let mut found = Self::Unsaid;
         for place in places {
             let here = match place {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn units(texts: &[&str], headers: &[(&'static str, &'static str)], body: &str) -> Option<u64> {
-        let mut cost = ResponseCost::of_head(&places(texts), &mut head(headers));
+        let mut cost = ResponseCost::from_head(&places(texts), &mut head(headers));
         cost.read(body.as_bytes());
         cost.units()
     }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(units(&["json.n"], &[JSON, ("content-encoding", "gzip")], r#"{"n":8}"#), None);
         assert_eq!(units(&["json.n"], &[JSON, ("content-encoding", "Identity")], r#"{"n":8}"#), Some(8));
         let mut head = head(&[("x-a", "1"), ("x-b", "2"), ("x-c", "3")]);
-        let cost = ResponseCost::of_head(&places(&["header.x-a", "header.x-b"]), &mut head);
+        let cost = ResponseCost::from_head(&places(&["header.x-a", "header.x-b"]), &mut head);
         assert_eq!((cost.units(), head.headers.len()), (Some(1), 1));
     }
 }

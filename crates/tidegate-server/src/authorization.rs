@@ -263,7 +263,7 @@ impl Caller {
     pub(crate) const ANYONE: Self = Self(None);
 
     /// The caller that sends these headers over a connection whose certificate has these names.
-    pub(crate) fn of(
+    pub(crate) fn from_headers(
         authorization: Option<&Authorization>,
         names: &[String],
         headers: &HeaderMap,

@@ -42,7 +42,7 @@ pub(crate) struct RouteTenant {
 
 impl ClaimSettings {
     /// The settings of a policy.
-    pub(crate) fn of(policy: &Policy) -> Self {
+    pub(crate) fn from_policy(policy: &Policy) -> Self {
         let all = policy.namespaces.iter().filter(|namespace| namespace.request != *DEFAULT);
         let all = all.map(|namespace| (namespace.name.clone(), namespace.request.clone()));
         let mut routes = HashMap::<String, Vec<RouteTenant>>::new();
@@ -137,14 +137,14 @@ pub(crate) struct OwnClaims {
 
 impl OwnClaims {
     /// A class, and what the headers of the request say.
-    pub(crate) fn of(class: Option<Class>, headers: &HeaderMap) -> Result<Self, Fault> {
+    pub(crate) fn from_headers(class: Option<Class>, headers: &HeaderMap) -> Result<Self, Fault> {
         let deadline = in_header(headers, &DEADLINE_MS, parse_deadline_ms, DEADLINE_FORM)?;
         let attempt = in_header(headers, &ATTEMPT, parse_attempt, ATTEMPT_FORM)?;
         Ok(Self { class, deadline, attempt })
     }
 
     /// A class alone.
-    pub(crate) fn of_class(class: Option<Class>) -> Self {
+    pub(crate) fn from_class(class: Option<Class>) -> Self {
         Self { class, ..Self::default() }
     }
 }

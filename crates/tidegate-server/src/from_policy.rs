@@ -109,7 +109,7 @@ pub async fn serve_on(
             config.bounds.store_timeout = store.deadline().unwrap_or(redis.deadline);
             let member = random_seed()[0];
             let mut engine = engine_config(policy, seed, true);
-            engine.leases = Some(LeaseConfig::of(member));
+            engine.leases = Some(LeaseConfig::new(member));
             let engine = Engine::builder(engine).namespaces(namespaces(policy)).build()?;
             let engine = with_planes(&engine, policy, clock.now())?;
             // Until the store has reported how many members there are.

@@ -156,7 +156,7 @@ fn authenticate(
     names: &[String],
     headers: &HeaderMap,
 ) -> Result<Caller, Fault> {
-    Caller::of(in_force.config.authorization.as_ref(), names, headers).inspect_err(|_| {
+    Caller::from_headers(in_force.config.authorization.as_ref(), names, headers).inspect_err(|_| {
         let now = daemon.clock.now();
         daemon.audit.failed_request(Protocol::Rls, line.peer_address(), names, headers, now);
     })
@@ -169,7 +169,7 @@ fn unknown_method(path: &str) -> Fault {
 
 /// Room for a stream that may stay open: a watch of health, or reflection.
 fn hold_stream(line: &Arc<ConnectionActivity>) -> Result<Buffered, Fault> {
-    let mut held = Buffered::of(Arc::clone(line));
+    let mut held = Buffered::new(Arc::clone(line));
     held.resize(STREAM_BYTES).map_err(|NoRoom| {
         let detail = "the daemon's memory for open streams is full";
         Fault::new(FaultCode::BodyMemoryFull, detail).fix("close streams that are not used")

@@ -91,7 +91,7 @@ mod tests {
         std::panic::set_hook(Box::new(move |panic| {
             if std::thread::current().id() == this { ours(panic) } else { before(panic) }
         }));
-        let (written, _listening) = WrittenLog::of_thread();
+        let (written, _listening) = WrittenLog::new();
         for turn in 0..100 {
             assert!(std::panic::catch_unwind(|| panic!("turn {turn}\n\u{1b}[2Jforged")).is_err());
         }

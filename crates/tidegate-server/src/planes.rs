@@ -58,7 +58,7 @@ struct Known {
 
 impl PlaneSettings {
     /// The settings of a policy.
-    pub(crate) fn of(policy: &Policy) -> Self {
+    pub(crate) fn from_policy(policy: &Policy) -> Self {
         let resources = policy.resources.iter().map(|resource| (resource.name.clone(), resource.clone()));
         let tables = policy.namespaces.iter().filter(|namespace| !namespace.tables.is_empty());
         let words = tables.clone().filter(|namespace| namespace.request.access.is_none());

@@ -56,8 +56,8 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         authorize_headers: policy.authorize.headers.iter().cloned().collect(),
         authorize_namespace: policy.authorize.namespace.clone(),
         statuses: statuses(policy),
-        planes: PlaneSettings::of(policy),
-        claims: ClaimSettings::of(policy),
+        planes: PlaneSettings::from_policy(policy),
+        claims: ClaimSettings::from_policy(policy),
         refusal_lines: policy.log.refusals,
         older_headers: OlderHeaders {
             ratelimit: policy.http.rate_limit_headers,

@@ -500,7 +500,7 @@ impl InvariantChecker {
                 let differs = conservation::compare_bucket(name, index, level, tokens.left, now);
                 found.add(Invariant::Conservation, differs);
             }
-            let sums = table.sums[direction].compare(UnitSums::of(view, direction), view.is_indexed);
+            let sums = table.sums[direction].compare(UnitSums::from_view(view, direction), view.is_indexed);
             found.add(Invariant::Billing, sums);
             found.add(Invariant::Liveness, table.liveness[direction].look(now));
         }

@@ -57,7 +57,7 @@ impl Directory {
         let lock = lock(path)?;
         let database = path.join(DATABASE);
         let unfinished = path.join(UNFINISHED);
-        let of = |error| OpenError::of(path, error);
+        let of = |error| OpenError::from_io(path, error);
         if !database.try_exists().map_err(of)? {
             if unfinished.try_exists().map_err(of)? {
                 fs::remove_file(&unfinished).map_err(of)?;
@@ -96,7 +96,7 @@ fn make(path: &Path) -> Result<(), OpenError> {
         Ok(metadata) if metadata.is_dir() => return Ok(()),
         Ok(_) => return Err(OpenError::NotADirectory { path: path.to_owned() }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(OpenError::of(path, error)),
+        Err(error) => return Err(OpenError::from_io(path, error)),
     }
     // The parent of a name alone is the empty path, which is where we are.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -105,10 +105,10 @@ fn make(path: &Path) -> Result<(), OpenError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !parent.exists() => {
             Err(OpenError::NoParent { path: path.to_owned(), parent: parent.to_owned() })
         }
-        Err(error) => Err(OpenError::of(path, error)),
+        Err(error) => Err(OpenError::from_io(path, error)),
         Ok(()) => {
             let synced = File::open(parent).and_then(|parent| parent.sync_all());
-            synced.map_err(|error| OpenError::of(parent, error))
+            synced.map_err(|error| OpenError::from_io(parent, error))
         }
     }
 }
@@ -125,7 +125,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).read(true).write(true).mode(FILE_MODE);
     let file = options.open(path.join(LOCK));
-    let file = file.map_err(|error| OpenError::of(path, error))?;
+    let file = file.map_err(|error| OpenError::from_io(path, error))?;
     match file.try_lock() {
         Ok(()) => {
             // Only a message needs it: a disk that takes nothing is reported when the database is
@@ -136,22 +136,22 @@ fn lock(path: &Path) -> Result<File, OpenError> {
         Err(TryLockError::WouldBlock) => {
             Err(OpenError::InUse { path: path.to_owned(), user: DirectoryUser::read_from(&file) })
         }
-        Err(TryLockError::Error(error)) => Err(OpenError::of(path, error)),
+        Err(TryLockError::Error(error)) => Err(OpenError::from_io(path, error)),
     }
 }
 
 fn make_database(directory: &Path, path: &Path, epoch: u128) -> Result<(), OpenError> {
     // Made here for its mode; the database fills an empty file.
     let made = OpenOptions::new().create_new(true).write(true).mode(FILE_MODE).open(path);
-    made.map_err(|error| OpenError::of(directory, error))?;
+    made.map_err(|error| OpenError::from_io(directory, error))?;
     let database = guarded(|| Ok(Builder::new().create(path)));
     let failed = |failure: Failure| OpenError::Io {
         path: directory.to_owned(),
         source: std::io::Error::other(failure),
     };
-    let database = database.map_err(failed)?.map_err(|error| OpenError::of_database(directory, error))?;
+    let database = database.map_err(failed)?.map_err(|error| OpenError::from_database(directory, error))?;
     guarded(|| format::initialize(&database, epoch)).map_err(failed)?;
-    database.close().map_err(|error| OpenError::of_database(directory, error))
+    database.close().map_err(|error| OpenError::from_database(directory, error))
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Disk {
         let damaged = |what: String| OpenError::Damaged { path: path.clone(), what };
         let database = guarded(|| Ok(medium.open(&builder(cache))));
         let database = database.map_err(|failure| damaged(failure.to_string()))?;
-        let database = database.map_err(|error| OpenError::of_database(&path, error))?;
+        let database = database.map_err(|error| OpenError::from_database(&path, error))?;
         let found = guarded(|| {
             Ok(match format::bring_up(&database, migrations) {
                 Ok(meta) => Ok(Found { meta, notes: format::read_notes(&database)? }),

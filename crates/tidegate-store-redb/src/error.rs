@@ -109,7 +109,7 @@ impl OpenError {
     }
 
     /// The system's error about `path`, in the terms above.
-    pub(crate) fn of(path: &Path, source: io::Error) -> Self {
+    pub(crate) fn from_io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -124,12 +124,12 @@ impl OpenError {
         }
     }
 
-    pub(crate) fn of_database(path: &Path, error: DatabaseError) -> Self {
+    pub(crate) fn from_database(path: &Path, error: DatabaseError) -> Self {
         match error {
             DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
                 Self::InUse { path: path.to_owned(), user: DirectoryUser::Unknown }
             }
-            DatabaseError::Storage(StorageError::Io(source)) => Self::of(path, source),
+            DatabaseError::Storage(StorageError::Io(source)) => Self::from_io(path, source),
             error => Self::Damaged { path: path.to_owned(), what: error.to_string() },
         }
     }

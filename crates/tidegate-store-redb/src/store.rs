@@ -110,7 +110,7 @@ impl RedbStore {
             let shared = Arc::clone(&shared);
             move || writer::write(&shared, check)
         });
-        let writer = writer.map_err(|error| OpenError::of(&path, error))?;
+        let writer = writer.map_err(|error| OpenError::from_io(&path, error))?;
         Ok(Self { shared, epoch: meta.epoch, started_behind, readable_by_others: None, writer: Some(writer) })
     }
 

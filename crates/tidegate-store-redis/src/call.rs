@@ -217,7 +217,7 @@ struct Builder<'a> {
 
 impl Call {
     /// The call that asks all of `asked`, whose keys are at `place`.
-    pub(crate) fn of(asked: &[&Asked], names: &Names, place: Place, setting: &Setting<'_>) -> Self {
+    pub(crate) fn new(asked: &[&Asked], names: &Names, place: Place, setting: &Setting<'_>) -> Self {
         let mut builder = Builder {
             names,
             place,

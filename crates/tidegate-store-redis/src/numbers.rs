@@ -81,7 +81,7 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     /// The numbers of `algorithm` that the script needs, or the missing ability.
-    pub(crate) fn of(algorithm: &Algorithm) -> Result<Self, String> {
+    pub(crate) fn from_algorithm(algorithm: &Algorithm) -> Result<Self, String> {
         let mut spec = Writer::default();
         let mut windows = None;
         let limit = algorithm.largest_cost();
@@ -314,7 +314,7 @@ impl Known {
 
     /// The numbers by which a counter is decided.
     pub(crate) fn of_counter(&self, algorithm: &Algorithm) -> Result<Arc<Numbers>, StoreError> {
-        self.find(None, algorithm, Numbers::of)
+        self.find(None, algorithm, Numbers::from_algorithm)
     }
 
     fn find(

@@ -385,7 +385,7 @@ impl Shared {
                 refuses_loss: self.config.on_loss == OnLoss::Refuse,
                 epoch: &epoch,
             };
-            let call = Call::of(asked, &self.names, place, &setting);
+            let call = Call::new(asked, &self.names, place, &setting);
             add(&self.counts.calls, 1);
             let sent = Instant::now();
             let reply = timeout(patience, self.link.call(&self.sha, &call)).await;

@@ -20,7 +20,7 @@ pub const SERVICE_TIME: Duration = Duration::from_millis(10);
 /// bronze, and each tenant of a tier as often as any other.
 pub fn layer() -> Result<ConcurrencyLayer, Error> {
     let resource = ResourceConfig::new(PLACES).queue(QueueConfig::default());
-    Ok(ConcurrencyLayer::of(resource, 7)?
+    Ok(ConcurrencyLayer::from_resource(resource, 7)?
         // A real service reads the tier from a place that callers cannot write.
         .class(|head: &extract::Head<'_>| match head.headers.get("x-tier")?.as_bytes() {
             b"gold" => Some("critical".into()),

@@ -24,7 +24,7 @@ pub(crate) enum Speech {
 
 impl Speech {
     /// A caller that sends `application/grpc` is answered so.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let media_type = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
         if media_type.starts_with(b"application/grpc") { Self::Grpc } else { Self::Http }
     }

@@ -25,7 +25,7 @@ const TABLE_BYTES: usize = 1 << 16;
 ///
 /// A request is in flight from its admission to the end of its answer's body. With
 /// [`ConcurrencyLayer::wait`] it waits for a place: in order of class and arrival, or in a fair
-/// queue with [`ConcurrencyLayer::of`]. A service with limits as well gives its engine
+/// queue with [`ConcurrencyLayer::from_resource`]. A service with limits as well gives its engine
 /// an overload plane and needs no layer of its own for this.
 ///
 /// ```
@@ -47,7 +47,7 @@ impl ConcurrencyLayer {
     /// As [`ConcurrencyLayer::new`]. `seed` decides which tenants of a class are shed together: the
     /// same seed on every member of a fleet sheds the same ones.
     pub fn seeded(in_flight_max: u64, seed: u64) -> Result<Self, OverloadError> {
-        Self::of(ResourceConfig::new(in_flight_max), seed)
+        Self::from_resource(ResourceConfig::new(in_flight_max), seed)
     }
 
     /// A layer with all settings of a resource: its bound on requests in flight, its reserve, and
@@ -63,7 +63,7 @@ impl ConcurrencyLayer {
     /// use tidegate_tower::{ConcurrencyLayer, QueueConfig, ResourceConfig, extract};
     ///
     /// let resource = ResourceConfig::new(100).queue(QueueConfig::default());
-    /// let layer = ConcurrencyLayer::of(resource, 7)?
+    /// let layer = ConcurrencyLayer::from_resource(resource, 7)?
     ///     .class(extract::header("x-class"))
     ///     .tenant(extract::header("x-tenant"))
     ///     .wait(Duration::from_millis(500))
@@ -71,7 +71,7 @@ impl ConcurrencyLayer {
     /// let app: axum::Router = axum::Router::new().layer(layer);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn of(resource: ResourceConfig, seed: u64) -> Result<Self, OverloadError> {
+    pub fn from_resource(resource: ResourceConfig, seed: u64) -> Result<Self, OverloadError> {
         let overload = Overload::new(resource, seed)?;
         let mut config = EngineConfig::default();
         config.table.bytes = TABLE_BYTES;

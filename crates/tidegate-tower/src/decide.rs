@@ -50,7 +50,7 @@ type Pairs<'h> = SmallVec<[(&'h str, Cow<'h, str>); 8]>;
 
 /// Decides a request, as far as that needs no waiting.
 pub(crate) fn begin(settings: &Arc<Settings>, head: &Head<'_>) -> Begun {
-    let speech = Speech::of(head.headers);
+    let speech = Speech::from_headers(head.headers);
     let now = settings.driver.now();
     settings.driver.tick_if_due(now);
     match settings.begin(head, now, speech) {

@@ -29,7 +29,7 @@ pub const VALUE_BYTES_MAX: usize = 1024;
 /// # use http::Request;
 /// # use tidegate_tower::extract::{self, Extract, Head};
 /// let request = Request::get("/v1/orgs/acme?limit=50").body(())?;
-/// let head = Head::of(&request);
+/// let head = Head::from_request(&request);
 /// assert_eq!(extract::segment(2).extract(&head)?.as_deref(), Some("acme"));
 /// assert_eq!(extract::query("limit").extract(&head)?.as_deref(), Some("50"));
 /// // A closure from a head is an extractor too.
@@ -52,7 +52,7 @@ pub struct Head<'r> {
 
 impl<'r> Head<'r> {
     /// The head of `request`.
-    pub fn of<B>(request: &'r Request<B>) -> Self {
+    pub fn from_request<B>(request: &'r Request<B>) -> Self {
         Self {
             method: request.method(),
             uri: request.uri(),
@@ -97,7 +97,7 @@ impl<F: Fn(&Head<'_>) -> Option<String> + Send + Sync + 'static> Extract for F {
 /// }
 ///
 /// let request = Request::get("/").header("x-tenant", "acme").body(())?;
-/// assert!(NumericTenant.extract(&Head::of(&request)).is_err());
+/// assert!(NumericTenant.extract(&Head::from_request(&request)).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

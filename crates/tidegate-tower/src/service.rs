@@ -51,7 +51,7 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let state = match begin(&self.settings, &Head::of(&request)) {
+        let state = match begin(&self.settings, &Head::from_request(&request)) {
             Begun::Decided(Verdict::Admit(hold)) => {
                 State::Serving { future: self.inner.call(request), hold: Some(hold) }
             }

@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_grpc_timeout_is_read_in_every_unit_and_garbage_is_none() {
-        let read = |value: &str| grpc(&Head::of(&with("grpc-timeout", value)));
+        let read = |value: &str| grpc(&Head::from_request(&with("grpc-timeout", value)));
         for (value, expected) in [
             ("2H", Duration::from_hours(2)),
             ("3M", Duration::from_mins(3)),
@@ -55,12 +55,12 @@ mod tests {
         for garbage in ["", "S", "5", "5s", "-5S", "+5S", "100000000S", "1.5S", "5 S", "5\u{e9}"] {
             assert_eq!(read(garbage), None, "{garbage:?}");
         }
-        assert_eq!(grpc(&Head::of(&Request::new(()))), None);
+        assert_eq!(grpc(&Head::from_request(&Request::new(()))), None);
     }
 
     #[test]
     fn milliseconds_are_digits_and_nothing_else() {
-        let read = |value: &str| millis("x-timeout-ms")(&Head::of(&with("x-timeout-ms", value)));
+        let read = |value: &str| millis("x-timeout-ms")(&Head::from_request(&with("x-timeout-ms", value)));
         assert_eq!(read("250"), Some(Duration::from_millis(250)));
         assert_eq!(read("18446744073709551615"), Some(Duration::from_millis(u64::MAX)));
         for garbage in ["", "+1", "-1", "1.5", "18446744073709551616", "1s"] {

@@ -59,7 +59,7 @@ pub(crate) struct AtOnce {
 impl AtOnce {
     /// All are admitted.
     pub(crate) fn admitted() -> Self {
-        Self::of(engine(ResourceConfig::IN_FLIGHT_MAX))
+        Self::new(engine(ResourceConfig::IN_FLIGHT_MAX))
     }
 
     /// None has a place.
@@ -67,7 +67,7 @@ impl AtOnce {
         let full = engine(1);
         let held = with_request(0, &workload::keys(1), |request| full.admit(&request, START));
         std::mem::forget(held);
-        Self::of(full)
+        Self::new(full)
     }
 
     /// The cursor sheds all, of classes below the highest, of which it sheds none.
@@ -76,10 +76,10 @@ impl AtOnce {
         let (level, until) = (Some(Cursor::CLOSED.level()), START.saturating_add(WAIT));
         let pinned = closed.event(Event::Pin { resource: None, level, until }, START);
         pinned.expect("the default resource has a cursor");
-        Self { classes: &Class::ALL[..3], ..Self::of(closed) }
+        Self { classes: &Class::ALL[..3], ..Self::new(closed) }
     }
 
-    fn of(engine: Engine) -> Self {
+    fn new(engine: Engine) -> Self {
         Self { engine, tenants: workload::keys(TENANTS), classes: &Class::ALL }
     }
 

@@ -138,7 +138,7 @@ struct HonestMeasurement {
 
 impl HonestMeasurement {
     fn latency(&self) -> Percentiles {
-        Percentiles::of(self.latencies.iter().copied())
+        Percentiles::from_durations(self.latencies.iter().copied())
     }
 
     fn refused(&self) -> u64 {

@@ -128,7 +128,7 @@ pub(crate) fn slow_upstream(context: &RunContext) -> AttackResult {
         thread::sleep(SETTLED);
         alone.extend(latencies(&mut connection)?);
     }
-    let (alone, beside) = (Percentiles::of(alone), Percentiles::of(beside));
+    let (alone, beside) = (Percentiles::from_durations(alone), Percentiles::from_durations(beside));
     let seen = format!(
         "median {:.0?} alone, {:.0?} beside {SLOW_CALLERS} callers of a service that takes {SLOW_ANSWER:?}; \
          p99 {:.0?} and {:.0?}; {} requests each, {answered} rounds",

@@ -82,7 +82,7 @@ pub(super) fn outcomes(attempts: &[CheckAttempt]) -> BTreeMap<CheckOutcome, usiz
 
 /// Percentiles of seconds.
 pub(super) fn percentiles(seconds: impl Iterator<Item = f64>) -> Percentiles {
-    Percentiles::of(seconds.map(|one| Duration::from_secs_f64(one.max(0.0))))
+    Percentiles::from_durations(seconds.map(|one| Duration::from_secs_f64(one.max(0.0))))
 }
 
 /// A client that keeps connections alive. Each carries one request at a time, so a slow answer

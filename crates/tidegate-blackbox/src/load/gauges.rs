@@ -32,10 +32,10 @@ impl Gauges {
         if answer.status != 200 {
             return Err(Failure::Unfinished(format!("/metrics answers {}", answer.status)));
         }
-        Self::of(&answer.text())
+        Self::from_metrics(&answer.text())
     }
 
-    fn of(metrics: &str) -> Result<Self, Failure> {
+    fn from_metrics(metrics: &str) -> Result<Self, Failure> {
         let sum = |name: &str| {
             let series = metrics.lines().filter_map(|line| {
                 let rest = line.strip_prefix(name)?;
@@ -138,14 +138,14 @@ mod tests {
 
     #[test]
     fn gauges_are_added_up_over_resources_and_not_over_other_names() {
-        let gauges = Gauges::of(METRICS).unwrap();
+        let gauges = Gauges::from_metrics(METRICS).unwrap();
         assert_eq!(gauges, Gauges { places: 4, waiting: 2, permits: 0 });
         assert!(!gauges.is_idle());
     }
 
     #[test]
     fn a_missing_gauge_is_an_error_and_not_zero() {
-        assert!(Gauges::of("tidegate_resource_in_flight_max{resource=\"app\"} 64\n").is_err());
+        assert!(Gauges::from_metrics("tidegate_resource_in_flight_max{resource=\"app\"} 64\n").is_err());
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub struct Percentiles {
 
 impl Percentiles {
     /// Of any number of durations; all zero when there are none.
-    pub fn of(durations: impl IntoIterator<Item = Duration>) -> Self {
+    pub fn from_durations(durations: impl IntoIterator<Item = Duration>) -> Self {
         let mut sorted: Vec<Duration> = durations.into_iter().collect();
         sorted.sort_unstable();
         let count = sorted.len();
@@ -125,12 +125,12 @@ impl Measurement {
     /// The latency of the requests that were answered in time.
     pub fn latency(&self) -> Percentiles {
         let answered = self.samples.iter().filter(|sample| sample.ending == Ending::Answered);
-        Percentiles::of(answered.map(|sample| sample.took))
+        Percentiles::from_durations(answered.map(|sample| sample.took))
     }
 
     /// How late the generator was.
     pub fn lateness(&self) -> Percentiles {
-        Percentiles::of(self.samples.iter().map(|sample| sample.lateness))
+        Percentiles::from_durations(self.samples.iter().map(|sample| sample.lateness))
     }
 
     /// Whether the generator was on time, so that the run counts.
@@ -174,11 +174,11 @@ mod tests {
 
     #[test]
     fn a_percentile_is_the_shortest_duration_that_enough_do_not_exceed() {
-        let of_hundred = Percentiles::of((1..=100).rev().map(|number| number * MS));
+        let of_hundred = Percentiles::from_durations((1..=100).rev().map(|number| number * MS));
         assert_eq!((of_hundred.p50, of_hundred.p99, of_hundred.max), (50 * MS, 99 * MS, 100 * MS));
-        let of_one = Percentiles::of([7 * MS]);
+        let of_one = Percentiles::from_durations([7 * MS]);
         assert_eq!((of_one.p50, of_one.p99), (7 * MS, 7 * MS));
-        assert_eq!(Percentiles::of([]), Percentiles::default());
+        assert_eq!(Percentiles::from_durations([]), Percentiles::default());
     }
 
     #[test]

@@ -47,10 +47,10 @@ impl Capacity {
     ) -> CapacityStatus<'_> {
         let entry = &self.tables[table as usize];
         let table: &Table = &entry.table;
-        let load = WeighedAccess::of(access, table.layout.keyspace.position(key), units);
+        let load = WeighedAccess::new(access, table.layout.keyspace.position(key), units);
         let state = table.layout.owner(load.position);
         let shortage = self.shortage(entry, &state, load, source, now);
-        let facts = Facts::of(&state, load, now);
+        let facts = Facts::new(&state, load, now);
         let reset_at = {
             let throughput = state.directions.of(load.is_read);
             throughput.full_from(throughput.now(now), now).unwrap_or(NEVER)

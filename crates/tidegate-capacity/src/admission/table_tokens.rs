@@ -112,7 +112,7 @@ impl Table {
     }
 
     fn share_terms(&self, is_read: bool, holders: u32, members: u32) -> TokenTerms {
-        TokenTerms::of_rate(self.tokens(is_read).rate()).share(holders, members)
+        TokenTerms::from_rate(self.tokens(is_read).rate()).share(holders, members)
     }
 
     fn set_share(&self, is_read: bool, terms: TokenTerms, now: Timestamp) {

@@ -30,7 +30,7 @@ pub struct TokenTerms {
 impl TokenTerms {
     /// `rate` a second and the default depth: one second of it, but at least
     /// [`Units::LARGEST_REQUEST`], so that one large request fits.
-    pub fn of_rate(rate: Units) -> Self {
+    pub fn from_rate(rate: Units) -> Self {
         Self { rate, depth: rate.max(Units::LARGEST_REQUEST) }
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Shortage {
 }
 
 impl WeighedAccess {
-    pub(crate) fn of(access: &Access<'_>, position: Position, units: Units) -> Self {
+    pub(crate) fn new(access: &Access<'_>, position: Position, units: Units) -> Self {
         Self {
             is_read: access.kind.is_read(),
             needs_leader: access.kind.needs_leader(),

@@ -32,7 +32,7 @@ fn key_in(capacity: &Capacity, table: &str, partition: usize) -> Vec<u8> {
     let range = capacity.partitions(SHOP, table, START).unwrap().nth(partition).unwrap().range;
     (0..1_000_000)
         .map(|i| i.to_string().into_bytes())
-        .find(|key| range.contains(Position::of_hash(key_hash(key))))
+        .find(|key| range.contains(Position::from_hash(key_hash(key))))
         .unwrap()
 }
 
@@ -90,7 +90,7 @@ fn a_hot_partition_is_told_that_its_keys_are_hot_and_a_used_up_table_that_it_is_
         (hot.table, hot.partition, hot.limit, hot.remaining),
         ("orders", PartitionId(2), Units::whole(25), Units::ZERO)
     );
-    assert!(hot.range.contains(Position::of_hash(key_hash(&keys[2]))));
+    assert!(hot.range.contains(Position::from_hash(key_hash(&keys[2]))));
     for partition in [0, 1, 3] {
         for _ in 0..25 {
             admitted(&capacity, &Access::write("orders", &keys[partition], 1), START);
@@ -457,7 +457,7 @@ fn a_look_says_what_is_left_and_changes_nothing() {
         (Units::whole(25), Units::whole(25), START)
     );
     assert_eq!(look.throttled, None);
-    assert!(look.range.contains(Position::of_hash(key_hash(&key))));
+    assert!(look.range.contains(Position::from_hash(key_hash(&key))));
     // Used up, with each partition of the table.
     for partition in 0..4 {
         let key = key_in(&capacity, "orders", partition);

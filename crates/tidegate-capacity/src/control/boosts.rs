@@ -84,7 +84,7 @@ fn observe(load: &mut TableLoad) -> Vec<BoostedPartition> {
     }
     let observed = table.layout.map(&plan, |state| {
         let directions = [&state.directions.read, &state.directions.write];
-        let totals = directions.map(|direction| Totals::of(&direction.meter));
+        let totals = directions.map(|direction| Totals::from_meter(&direction.meter));
         let loads = directions.map(|direction| {
             let [base, rate, ceiling] =
                 [direction.rates.base, direction.rates.allocated, direction.rates.ceiling]

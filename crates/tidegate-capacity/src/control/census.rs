@@ -193,7 +193,7 @@ impl Look<'_> {
             units * 1000 > i128::from(ceiling.as_thousandths()) * self.unseen_for.as_millis().cast_signed()
         });
         if let Some(elapsed) = self.elapsed {
-            let totals = Totals::of(meter);
+            let totals = Totals::from_meter(meter);
             if let Some(before) = observed.before.replace(totals) {
                 [observed.offered, observed.admitted, _] = totals.since(before, elapsed);
             }

@@ -47,7 +47,7 @@ impl Control {
             while let Some(part) = parts.pop() {
                 let Some(at) = part.get(part.len() / 2) else { continue };
                 let (left, right) = (&part[..part.len() / 2], &part[part.len() / 2 + 1..]);
-                let share = Share::of_parts(left.len() as u64 + 1, right.len() as u64 + 1);
+                let share = Share::from_parts(left.len() as u64 + 1, right.len() as u64 + 1);
                 let shares = SplitShares { read: share, write: share };
                 let change = PlannedChange::Split { partition: *partition, at: *at, shares };
                 plans.push(Plan::new(place, change, PlanReason::Growth, now));

@@ -116,7 +116,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    pub(super) fn of(meter: &Meter) -> Self {
+    pub(super) fn from_meter(meter: &Meter) -> Self {
         let [offered, throttled] = [meter.offered, meter.throttled].map(Units::from_rate);
         Self { offered, admitted: Units::from_thousandths(meter.admitted), throttled }
     }

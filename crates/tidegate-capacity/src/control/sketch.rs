@@ -255,7 +255,7 @@ mod tests {
             let draw = (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
             let rank = cdf.partition_point(|sum| *sum < draw).min(cdf.len() - 1);
             counts[rank] += 1000;
-            sketch.record(Position::of_hash(rank as u64), 1000, at(access * 10_000 / 60_000));
+            sketch.record(Position::from_hash(rank as u64), 1000, at(access * 10_000 / 60_000));
         }
         let sample = sketch.take_sample(at(10_000)).unwrap();
         assert_eq!((sample.positions.len(), sample.load), (SAMPLE_MAX, Units::whole(6_000)));
@@ -265,7 +265,7 @@ mod tests {
         let upto: u64 = counts[..=median].iter().sum();
         assert!(below < 34_000_000 && upto > 26_000_000, "{below} {upto}");
         for (rank, key) in (0..10_u64).zip(&sample.heavy) {
-            assert_eq!(key.position, Position::of_hash(rank));
+            assert_eq!(key.position, Position::from_hash(rank));
             let true_rate = Units::from_rate(counts[rank as usize] / 10);
             assert!(key.at_least <= true_rate && true_rate <= key.at_most);
         }
@@ -277,20 +277,20 @@ mod tests {
         for access in 0..100_000_u64 {
             // One in ten weighs nine times as much as the others.
             let (position, cost) = if access % 10 == 0 { (1, 9_000) } else { (access + 10, 1000) };
-            sketch.record(Position::of_hash(position), cost, at(access / 20));
+            sketch.record(Position::from_hash(position), cost, at(access / 20));
         }
         let sample = sketch.take_sample(at(10_000)).unwrap();
-        let heavy = sample.positions.iter().filter(|position| *position == Position::of_hash(1)).count();
+        let heavy = sample.positions.iter().filter(|position| *position == Position::from_hash(1)).count();
         assert!((440..580).contains(&heavy), "{heavy} of 1024");
-        assert_eq!(sample.heavy[0].position, Position::of_hash(1));
+        assert_eq!(sample.heavy[0].position, Position::from_hash(1));
     }
 
     #[test]
     fn a_window_begins_where_the_one_before_it_ended() {
         let mut sketch = Sketch::new(PartitionBy::Hash, 3, at(0));
-        sketch.record(Position::of_hash(1), 1000, at(9_000));
+        sketch.record(Position::from_hash(1), 1000, at(9_000));
         // The access that ends a window comes 4 s late.
-        sketch.record(Position::of_hash(2), 1000, at(14_000));
+        sketch.record(Position::from_hash(2), 1000, at(14_000));
         assert_eq!(sketch.take_sample(at(14_000)).unwrap().since, at(0));
         let second = sketch.take_sample(at(20_000)).unwrap();
         assert_eq!((second.since, second.requests), (at(10_000), 1));
@@ -301,11 +301,11 @@ mod tests {
     #[test]
     fn a_late_roll_or_a_step_back_leaves_no_sample_of_another_time() {
         let mut sketch = Sketch::new(PartitionBy::Hash, 3, at(100_000));
-        sketch.record(Position::of_hash(1), 1000, at(100_000));
+        sketch.record(Position::from_hash(1), 1000, at(100_000));
         assert!(sketch.take_sample(at(160_000)).is_none(), "a minute late");
-        sketch.record(Position::of_hash(1), 1000, at(160_000));
+        sketch.record(Position::from_hash(1), 1000, at(160_000));
         assert!(sketch.take_sample(at(150_000)).is_none(), "a step back");
-        sketch.record(Position::of_hash(1), 1000, at(151_000));
+        sketch.record(Position::from_hash(1), 1000, at(151_000));
         assert!(sketch.take_sample(at(160_000)).is_some());
         assert!(sketch.take_sample(at(160_000)).is_none(), "once");
     }

@@ -217,7 +217,7 @@ fn cut_at(load: &SplitLoad<'_>, windows: &[KeySample], at: Position) -> Option<C
     }
     let [left, right] = parts(windows.last()?, at).map(i64::cast_unsigned);
     let benefit = Units::from_thousandths((before - after) / windows_count);
-    Some(Cut { at, left: Share::of_parts(left, right), benefit })
+    Some(Cut { at, left: Share::from_parts(left, right), benefit })
 }
 
 /// The load of the larger part of a cut.
@@ -230,7 +230,7 @@ fn larger_part(window: &KeySample, at: Position) -> i64 {
 pub(crate) fn share_before(window: &KeySample, first: Position, at: Position) -> Share {
     let [before, _] = parts(window, first);
     let [left, right] = parts(window, at);
-    Share::of_parts((left - before).max(0).cast_unsigned(), right.cast_unsigned())
+    Share::from_parts((left - before).max(0).cast_unsigned(), right.cast_unsigned())
 }
 
 /// The load of a window before `at` and from it on, in thousandths a second.
@@ -255,7 +255,7 @@ fn cuts_around(load: &SplitLoad<'_>, windows: &[KeySample], hot: Position) -> Ve
     let cut = |at, left: i64, right: i64, neighbours: i64| {
         let [left, right] = [left, right].map(|part| part.max(0).cast_unsigned());
         let benefit = Units::from_thousandths(neighbours).min(load.ceiling);
-        Cut { at, left: Share::of_parts(left, right), benefit }
+        Cut { at, left: Share::from_parts(left, right), benefit }
     };
     // Where one side is worth a cut, half as much on the other side is too.
     let most = load.neighbours_min.as_thousandths();

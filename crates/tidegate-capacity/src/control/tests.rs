@@ -188,7 +188,7 @@ fn a_partition_above_its_ceiling_is_cut_after_half_a_minute_and_its_parts_after_
 fn a_partition_at_ten_ceilings_is_cut_in_rounds_until_nothing_is_refused() {
     let table = TableConfig::new(SHOP, "orders", 1000, 1000).mode(TableMode::Global).partitions(4);
     let mut run = Run::new(table.ceilings(Ceilings { read: 3000, write: 300 }));
-    let terms = TokenTerms::of_rate(Units::whole(4000));
+    let terms = TokenTerms::from_rate(Units::whole(4000));
     run.capacity.set_tokens(SHOP, "orders", AccessOperation::Write, terms, at(0)).unwrap();
     let mut rounds = Vec::new();
     for _ in 0..125 {
@@ -239,7 +239,7 @@ fn what_an_allocation_refuses_is_no_reason_to_sample_keys_or_to_cut() {
 #[test]
 fn a_table_that_is_used_up_is_no_reason_to_cut_a_partition_of_it() {
     let mut run = Run::new(table(TableMode::Global));
-    let terms = TokenTerms::of_rate(Units::whole(800));
+    let terms = TokenTerms::from_rate(Units::whole(800));
     run.capacity.set_tokens(SHOP, "orders", AccessOperation::Write, terms, at(0)).unwrap();
     for _ in 0..90 {
         // Above the ceiling of the partition, which refuses nothing.
@@ -361,7 +361,7 @@ fn a_key_is_isolated_by_two_cuts_or_by_none() {
     let before = capacity.fingerprint();
     let shares = [SplitShares::HALF; 2];
     let isolate = |id, cuts: [u16; 2]| {
-        let cuts = cuts.map(crate::layout::position::Position::of_slot);
+        let cuts = cuts.map(crate::layout::position::Position::from_slot);
         capacity.isolate(SHOP, "orders", PartitionId(id), cuts, shares, at(0))
     };
     for cuts in [[0, 1], [100, 100], [100, 4096], [5000, 5001]] {
@@ -459,7 +459,7 @@ fn a_driver_that_fails_or_lies_changes_nothing() {
     assert!(matches!(ended[..], [EndedMove { outcome: Ok(true), .. }]));
     assert_eq!(run.capacity.partitions(SHOP, "orders", now).unwrap().next().unwrap().node, "b");
     // The partition has changed since.
-    let middle = crate::layout::position::Position::of_hash(status.range.words().1 / 2);
+    let middle = crate::layout::position::Position::from_hash(status.range.words().1 / 2);
     run.capacity.split(SHOP, "orders", status.id, middle, SplitShares::HALF, now).unwrap();
     let error = run.control.carry_out(&run.capacity, &plan, &mut driver, now).unwrap_err();
     assert!(matches!(error, ControlError::Changed(_)), "{error}");
@@ -504,13 +504,13 @@ fn a_busy_node_gives_replicas_away() {
 fn moves_after_a_cut(node_units: u64) -> Vec<(u64, MoveOrder, Units)> {
     let table = TableConfig::new(SHOP, "orders", 1, 1200)
         .mode(TableMode::Global)
-        .cut_at([crate::layout::position::Position::of_hash(1 << 62)])
+        .cut_at([crate::layout::position::Position::from_hash(1 << 62)])
         .ceilings(Ceilings { read: 3000, write: 1000 });
     let nodes = ["a", "b"];
     let builder = Capacity::builder().node("a", node_units).node("b", 3000);
     let capacity = builder.table(table.nodes(nodes)).build_at(at(0)).unwrap();
     capacity
-        .set_tokens(SHOP, "orders", AccessOperation::Write, TokenTerms::of_rate(Units::whole(4000)), at(0))
+        .set_tokens(SHOP, "orders", AccessOperation::Write, TokenTerms::from_rate(Units::whole(4000)), at(0))
         .unwrap();
     let mut run = Run { capacity, ..Run::new(self::table(TableMode::Static)) };
     let mut moves = Vec::new();
@@ -544,7 +544,7 @@ fn a_node_that_saturates_refuses_less_when_its_replicas_move() {
         let table = TableConfig::new(SHOP, "orders", 1, 1200).mode(TableMode::Global).partitions(4);
         let builder = Capacity::builder().node("a", 1300).node("b", 1300);
         let capacity = builder.table(table.nodes(["a", "a", "a", "b"])).build_at(at(0)).unwrap();
-        let terms = TokenTerms::of_rate(Units::whole(4000));
+        let terms = TokenTerms::from_rate(Units::whole(4000));
         capacity.set_tokens(SHOP, "orders", AccessOperation::Write, terms, at(0)).unwrap();
         let mut run = Run { capacity, ..Run::new(self::table(TableMode::Static)) };
         run.driver.fails = !moves;
@@ -607,7 +607,7 @@ fn a_partition_that_half_of_its_requests_scan_is_not_cut() {
 fn a_group_whose_members_all_serve_reads_is_bounded_by_the_ceilings_of_all() {
     let table = TableConfig::new(SHOP, "orders", 2000, 4).mode(TableMode::Global).replicas(3).partitions(4);
     let mut run = Run::new(table.ceilings(Ceilings { read: 500, write: 1000 }));
-    let terms = TokenTerms::of_rate(Units::whole(5000));
+    let terms = TokenTerms::from_rate(Units::whole(5000));
     run.capacity.set_tokens(SHOP, "orders", AccessOperation::Read, terms, at(0)).unwrap();
     run.kind = |_, _| AccessKind::Read { consistency: ReadConsistency::Eventual };
     // Half a unit each: 2000 units for three members of 500, 700 of them for one key.

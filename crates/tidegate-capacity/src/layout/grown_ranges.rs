@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn range(part: u32, of: u32) -> KeyRange {
-        KeyRange::of_partition(part, of).unwrap()
+        KeyRange::from_partition(part, of).unwrap()
     }
 
     #[test]

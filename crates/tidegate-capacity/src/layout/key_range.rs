@@ -8,11 +8,11 @@ use crate::layout::position::{Keyspace, PartitionBy, Position, SLOTS};
 ///
 /// ```
 /// # use tidegate_capacity::{KeyRange, Position, key_hash};
-/// let second = KeyRange::of_partition(1, 4).expect("there are four");
+/// let second = KeyRange::from_partition(1, 4).expect("there are four");
 /// assert_eq!(second.to_string(), "4000000000000000-7fffffffffffffff");
 /// // The hash decides which partition holds a key.
-/// let position = Position::of_hash(key_hash(b"order-7"));
-/// let holds = |index| KeyRange::of_partition(index, 4).unwrap().contains(position);
+/// let position = Position::from_hash(key_hash(b"order-7"));
+/// let holds = |index| KeyRange::from_partition(index, 4).unwrap().contains(position);
 /// assert_eq!((0..4).filter(|index| holds(*index)).count(), 1);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ pub struct KeyRange {
 impl KeyRange {
     /// The range of partition `index` when `partitions` of them tile the hash space as evenly as
     /// whole numbers allow: sizes differ by at most one hash. `None` if there is no such partition.
-    pub fn of_partition(index: u32, partitions: u32) -> Option<Self> {
+    pub fn from_partition(index: u32, partitions: u32) -> Option<Self> {
         if index >= partitions {
             return None;
         }
@@ -62,7 +62,7 @@ impl KeyRange {
         let cut = |piece: u32| {
             let offset = (u128::from(piece) * width).div_ceil(u128::from(pieces));
             // Below the width.
-            Position::of_first_word(first + offset as u64)
+            Position::from_first_word(first + offset as u64)
         };
         let mut cuts: Vec<Position> = (1..pieces).map(cut).collect();
         cuts.dedup();
@@ -127,10 +127,10 @@ mod tests {
     fn partitions_tile_the_hash_space_exactly_and_evenly() {
         for partitions in (1..=1000).chain([1_000_003, u32::MAX]) {
             let indexes = if partitions <= 1000 { 0..partitions } else { partitions - 10..partitions };
-            let mut expected_first = KeyRange::of_partition(indexes.start, partitions).unwrap().words().0;
+            let mut expected_first = KeyRange::from_partition(indexes.start, partitions).unwrap().words().0;
             let (mut smallest, mut largest) = (u64::MAX, 0);
             for index in indexes {
-                let (first, last) = KeyRange::of_partition(index, partitions).unwrap().words();
+                let (first, last) = KeyRange::from_partition(index, partitions).unwrap().words();
                 assert_eq!(first, expected_first, "a gap or an overlap before {index} of {partitions}");
                 assert!(first <= last);
                 smallest = smallest.min(last - first);
@@ -140,9 +140,9 @@ mod tests {
             assert_eq!(expected_first, 0, "the last range of {partitions} ends the space");
             assert!(largest - smallest <= 1, "{partitions}");
         }
-        assert_eq!(KeyRange::of_partition(0, 1).unwrap().words(), (0, u64::MAX));
-        assert_eq!(KeyRange::of_partition(4, 4), None);
-        assert_eq!(KeyRange::of_partition(0, 0), None);
+        assert_eq!(KeyRange::from_partition(0, 1).unwrap().words(), (0, u64::MAX));
+        assert_eq!(KeyRange::from_partition(4, 4), None);
+        assert_eq!(KeyRange::from_partition(0, 0), None);
     }
 
     #[test]
@@ -151,25 +151,25 @@ mod tests {
         let whole = range(PartitionBy::Hash, Position::FIRST, None);
         assert_eq!(
             whole.even_cuts(4),
-            (1..4).map(|index| KeyRange::of_partition(index, 4).unwrap().first).collect::<Vec<_>>()
+            (1..4).map(|index| KeyRange::from_partition(index, 4).unwrap().first).collect::<Vec<_>>()
         );
-        let slots = range(PartitionBy::Slot, Position::of_slot(16_380), None);
-        assert_eq!(slots.even_cuts(2), [Position::of_slot(16_382)]);
-        assert_eq!(slots.even_cuts(9), [16_381, 16_382, 16_383].map(Position::of_slot));
-        let one = range(PartitionBy::Hash, Position::of_hash(7), Some(Position::of_hash(8)));
+        let slots = range(PartitionBy::Slot, Position::from_slot(16_380), None);
+        assert_eq!(slots.even_cuts(2), [Position::from_slot(16_382)]);
+        assert_eq!(slots.even_cuts(9), [16_381, 16_382, 16_383].map(Position::from_slot));
+        let one = range(PartitionBy::Hash, Position::from_hash(7), Some(Position::from_hash(8)));
         assert_eq!(one.even_cuts(2), []);
         let keys = range(
             PartitionBy::Range,
-            Position::of_bytes(b"user#a-and-more"),
-            Some(Position::of_bytes(b"user#b")),
+            Position::from_bytes(b"user#a-and-more"),
+            Some(Position::from_bytes(b"user#b")),
         );
         let cuts = keys.even_cuts(3);
         assert_eq!(cuts.len(), 2);
         assert!(cuts.iter().all(|at| keys.contains(*at)) && cuts.is_sorted());
         let alike = range(
             PartitionBy::Range,
-            Position::of_bytes(b"12345678a"),
-            Some(Position::of_bytes(b"12345678b")),
+            Position::from_bytes(b"12345678a"),
+            Some(Position::from_bytes(b"12345678b")),
         );
         assert_eq!(alike.even_cuts(3), []);
     }
@@ -178,7 +178,7 @@ mod tests {
     fn the_edges_of_a_range_lie_in_its_partition_and_the_hashes_beside_them_do_not() {
         for partitions in 1..=1000 {
             for index in 0..partitions {
-                let (first, last) = KeyRange::of_partition(index, partitions).unwrap().words();
+                let (first, last) = KeyRange::from_partition(index, partitions).unwrap().words();
                 assert_eq!(partition_of(first, partitions), index);
                 assert_eq!(partition_of(last, partitions), index);
             }
@@ -209,7 +209,7 @@ mod tests {
         #[test]
         fn every_hash_lies_in_exactly_the_range_of_its_partition(hash: u64, partitions in 1_u32..) {
             let index = partition_of(hash, partitions);
-            prop_assert!(KeyRange::of_partition(index, partitions).unwrap().contains(Position::of_hash(hash)));
+            prop_assert!(KeyRange::from_partition(index, partitions).unwrap().contains(Position::from_hash(hash)));
         }
     }
 }

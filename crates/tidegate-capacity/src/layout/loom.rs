@@ -15,12 +15,12 @@ const NOW: Timestamp = Timestamp::from_secs(1_795_210_800);
 /// A table of two partitions, cut in the middle, with 100 units each way.
 fn layout() -> Layout {
     let config = TableConfig::new("shop", "orders", 100, 100).partitions(2);
-    let numbers = TableNumbers::of(&config);
+    let numbers = TableNumbers::from_config(&config);
     let directions = || Directions {
         read: Throughput::new(numbers.rates(true, 50_000), NOW),
         write: Throughput::new(numbers.rates(false, 50_000), NOW),
     };
-    let firsts = [Position::FIRST, Position::of_hash(1 << 63)];
+    let firsts = [Position::FIRST, Position::from_hash(1 << 63)];
     let parts = firsts.map(|first| (first, Members::new([0]), directions()));
     Layout::new(config, numbers, parts.into())
 }
@@ -52,12 +52,12 @@ fn an_access_beside_a_split_finds_the_owner_and_no_unit_is_lost() {
         let other = Arc::clone(&layout);
         let splits = thread::spawn(move || {
             let mut plan = other.plan();
-            let _ = other.split(&mut plan, 0, Position::of_hash(1 << 62), [Share::HALF; 2], NOW);
+            let _ = other.split(&mut plan, 0, Position::from_hash(1 << 62), [Share::HALF; 2], NOW);
         });
-        charge(&layout, Position::of_hash((1 << 62) + 5));
+        charge(&layout, Position::from_hash((1 << 62) + 5));
         splits.join().unwrap();
         assert_eq!(left(&layout), 99_000);
-        charge(&layout, Position::of_hash(u64::MAX));
+        charge(&layout, Position::from_hash(u64::MAX));
         assert_eq!(left(&layout), 98_000);
     });
 }
@@ -70,9 +70,9 @@ fn an_access_beside_a_merge_and_the_reuse_of_a_slot_finds_the_owner() {
         let merges = thread::spawn(move || {
             let mut plan = other.plan();
             let _ = other.merge(&mut plan, 0, NOW);
-            let _ = other.split(&mut plan, 0, Position::of_hash(1 << 61), [Share::HALF; 2], NOW);
+            let _ = other.split(&mut plan, 0, Position::from_hash(1 << 61), [Share::HALF; 2], NOW);
         });
-        charge(&layout, Position::of_hash(u64::MAX - 1));
+        charge(&layout, Position::from_hash(u64::MAX - 1));
         merges.join().unwrap();
         assert_eq!(left(&layout), 99_000);
     });

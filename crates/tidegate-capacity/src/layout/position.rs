@@ -23,7 +23,7 @@ impl PartitionBy {
     pub fn next(self, position: Position) -> Option<Position> {
         let [first, ..] = position.0;
         match self {
-            Self::Hash => first.checked_add(1).map(Position::of_hash),
+            Self::Hash => first.checked_add(1).map(Position::from_hash),
             Self::Slot => (first + 1 < SLOTS.into()).then(|| Position([first + 1, 0, 0, 0])),
             Self::Range => {
                 let mut words = position.0;
@@ -72,17 +72,17 @@ impl Position {
     pub const BYTES: usize = 32;
 
     /// The position of a hash, see [`key_hash`].
-    pub const fn of_hash(hash: u64) -> Self {
+    pub const fn from_hash(hash: u64) -> Self {
         Self([hash, 0, 0, 0])
     }
 
     /// The position of a hash slot, 0 to 16 383.
-    pub const fn of_slot(slot: u16) -> Self {
+    pub const fn from_slot(slot: u16) -> Self {
         Self([slot as u64, 0, 0, 0])
     }
 
     /// The position of the bytes of a key; only the first 32 count, and zeros at the end do not.
-    pub fn of_bytes(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut padded = [0; Self::BYTES];
         let counted = bytes.len().min(Self::BYTES);
         padded[..counted].copy_from_slice(&bytes[..counted]);
@@ -109,11 +109,11 @@ impl Position {
     }
 
     /// The position of a hash, of a slot, or of eight bytes.
-    pub(crate) const fn of_first_word(word: u64) -> Self {
+    pub(crate) const fn from_first_word(word: u64) -> Self {
         Self([word, 0, 0, 0])
     }
 
-    pub(crate) const fn of_words(words: [u64; 4]) -> Self {
+    pub(crate) const fn from_words(words: [u64; 4]) -> Self {
         Self(words)
     }
 
@@ -136,10 +136,10 @@ impl Keyspace {
     #[inline]
     pub(crate) fn position(&self, key: &[u8]) -> Position {
         match self.by {
-            PartitionBy::Hash => Position::of_hash(key_hash(key)),
-            PartitionBy::Slot => Position::of_slot(slot_of(key)),
+            PartitionBy::Hash => Position::from_hash(key_hash(key)),
+            PartitionBy::Slot => Position::from_slot(slot_of(key)),
             PartitionBy::Range => match key.strip_prefix(&*self.prefix) {
-                Some(rest) => Position::of_bytes(rest),
+                Some(rest) => Position::from_bytes(rest),
                 None if *key < *self.prefix => Position::FIRST,
                 None => Position([u64::MAX; 4]),
             },
@@ -250,14 +250,14 @@ mod tests {
     #[test]
     fn the_position_behind_the_last_one_does_not_exist() {
         for (by, last) in [
-            (PartitionBy::Hash, Position::of_hash(u64::MAX)),
-            (PartitionBy::Slot, Position::of_slot(SLOTS - 1)),
-            (PartitionBy::Range, Position::of_bytes(&[0xff; 40])),
+            (PartitionBy::Hash, Position::from_hash(u64::MAX)),
+            (PartitionBy::Slot, Position::from_slot(SLOTS - 1)),
+            (PartitionBy::Range, Position::from_bytes(&[0xff; 40])),
         ] {
             assert_eq!(by.next(last), None, "{by:?}");
         }
-        let next = PartitionBy::Range.next(Position::of_bytes(b"key")).unwrap();
-        assert!(next > Position::of_bytes(b"key") && next < Position::of_bytes(b"key!"));
+        let next = PartitionBy::Range.next(Position::from_bytes(b"key")).unwrap();
+        assert!(next > Position::from_bytes(b"key") && next < Position::from_bytes(b"key!"));
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl PositionList {
     #[inline]
     pub fn get(&self, index: usize) -> Option<Position> {
         match &self.0 {
-            List::Words(words) => words.get(index).copied().map(Position::of_first_word),
+            List::Words(words) => words.get(index).copied().map(Position::from_first_word),
             List::Ranges(positions) => positions.get(index).copied(),
         }
     }
@@ -63,7 +63,7 @@ impl PositionList {
 
     fn count_while(&self, is_before: impl Fn(Position) -> bool) -> usize {
         match &self.0 {
-            List::Words(words) => words.partition_point(|word| is_before(Position::of_first_word(*word))),
+            List::Words(words) => words.partition_point(|word| is_before(Position::from_first_word(*word))),
             List::Ranges(positions) => positions.partition_point(|position| is_before(*position)),
         }
     }
@@ -113,15 +113,18 @@ mod tests {
             let mut list = PositionList::with_capacity(by, 4);
             assert!(list.is_empty() && list.get(0).is_none());
             for word in [9, 3, 7, 3] {
-                list.push(Position::of_hash(word));
+                list.push(Position::from_hash(word));
             }
-            assert_eq!((list.find(Position::of_hash(3)), list.find(Position::of_hash(4))), (Some(1), None));
-            list.set(0, Position::of_hash(5));
+            assert_eq!(
+                (list.find(Position::from_hash(3)), list.find(Position::from_hash(4))),
+                (Some(1), None)
+            );
+            list.set(0, Position::from_hash(5));
             list.sort();
             assert_eq!(list.iter().map(Position::first_word).collect::<Vec<_>>(), [3, 3, 5, 7]);
             assert_eq!(list.get(4), None);
             let counts = |word| {
-                let at = Position::of_hash(word);
+                let at = Position::from_hash(word);
                 [list.count_before(at), list.count_up_to(at)]
             };
             assert_eq!([counts(3), counts(4), counts(7), counts(8)], [[0, 2], [2, 2], [3, 4], [4, 4]]);
@@ -131,9 +134,9 @@ mod tests {
     #[test]
     fn positions_by_ranges_are_kept_whole() {
         let mut list = PositionList::with_capacity(PartitionBy::Range, 1);
-        let position = Position::of_bytes(b"eight by and more");
+        let position = Position::from_bytes(b"eight by and more");
         list.push(position);
         assert_eq!(list.get(0), Some(position));
-        assert_eq!(list.find(Position::of_bytes(b"eight by")), None);
+        assert_eq!(list.find(Position::from_bytes(b"eight by")), None);
     }
 }

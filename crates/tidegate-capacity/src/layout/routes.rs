@@ -41,7 +41,7 @@ impl Route {
 
     fn first(&self) -> Position {
         let [a, b, c, d] = &self.first;
-        Position::of_words([a, b, c, d].map(|word| word.load(Ordering::Relaxed)))
+        Position::from_words([a, b, c, d].map(|word| word.load(Ordering::Relaxed)))
     }
 
     /// Whether the partition begins at `position` or before. Later words are read only if needed.

@@ -102,7 +102,7 @@ proptest! {
         let before = sums(core::slice::from_ref(&whole));
         let mut pieces = vec![whole];
         for (part, rest) in parts {
-            let [left, right] = pieces.remove(0).cut(Share::of_parts(part, rest), now);
+            let [left, right] = pieces.remove(0).cut(Share::from_parts(part, rest), now);
             pieces.extend([left, right]);
         }
         prop_assert_eq!(sums(&pieces), before);
@@ -118,7 +118,7 @@ proptest! {
 fn units_that_come_back_to_a_part_which_admitted_fewer_leave_the_sum_of_admitted_units_exact() {
     let mut whole = Throughput::new(rates(1_000_000, 1_000_000), START);
     charge(&mut whole, ChargePath::Allocated, 10_000, START);
-    let [mut left, right] = whole.cut(Share::of_parts(1, 99), START);
+    let [mut left, right] = whole.cut(Share::from_parts(1, 99), START);
     left.give_back_anew(ChargePath::Allocated, 4000, START);
     assert_eq!((left.meter.admitted, right.meter.admitted), (100 - 4000, 9900));
     assert_eq!(left.joined(right, START).meter.admitted, 6000);

@@ -103,7 +103,7 @@ impl Bucket {
         if drain_ns(held, rate) > u128::from(duration_nanos(WINDOW_MAX)) {
             return Err(AlgorithmError::DrainTooLong { burst: held, rate });
         }
-        Ok(Self::on_scale(rate, burst, debt, Scale::of(rate)))
+        Ok(Self::on_scale(rate, burst, debt, Scale::from_rate(rate)))
     }
 
     fn on_scale(rate: Rate, burst: u64, debt: u64, scale: Scale) -> Self {
@@ -353,7 +353,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(rate: Rate) -> Self {
+    fn from_rate(rate: Rate) -> Self {
         let (units, per_ns) = lowest_terms(rate);
         // A span is below 2^55, so neither product overflows; `units <= per_ns`, so a unit is at
         // least 4 ticks.

@@ -433,7 +433,7 @@ impl<'l> Line<'l> {
         numbers: &'l CarriedAlgorithm<'_>,
     ) -> Self {
         let key = limit.hash(namespace, &limit.identity(), table);
-        let probe = Probe::of_key(0, key, &numbers.algorithm, numbers.spec);
+        let probe = Probe::new(0, key, &numbers.algorithm, numbers.spec);
         Self { probe, cost: Cost::new(limit.cost), charge: None, state: State::EMPTY }
     }
 

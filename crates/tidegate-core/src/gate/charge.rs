@@ -579,7 +579,7 @@ impl Charge {
         if matches!(algorithm, Algorithm::Concurrency(_)) {
             return;
         }
-        let mut probe = Probe::of_key(self.limit, self.key, algorithm, pin.id());
+        let mut probe = Probe::new(self.limit, self.key, algorithm, pin.id());
         if let Some(surplus) = Cost::new(charged.units().saturating_sub(true_units)) {
             table.refund_units(&mut probe, surplus, now);
         } else if let Some(rest) = Cost::new(true_units.saturating_sub(charged.units())) {

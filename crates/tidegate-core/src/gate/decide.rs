@@ -112,7 +112,7 @@ impl Gate {
         let mut probe = Probe::unread(0, found);
         self.assess(&mut probe, cost, now);
         if let Some(charge) = self.charge_only(&mut probe, cost, now) {
-            return Decision::Admit(Permit::of_one(charge, cost, now));
+            return Decision::Admit(Permit::from_charge(charge, cost, now));
         }
         self.conclude(&mut smallvec![probe], values, cost, now)
     }
@@ -277,7 +277,7 @@ impl Gate {
         if let [probe] = probes.as_mut_slice()
             && let Some(charge) = self.charge_only(probe, cost, now)
         {
-            return Decision::Admit(Permit::of_one(charge, cost, now));
+            return Decision::Admit(Permit::from_charge(charge, cost, now));
         }
         self.conclude(probes, values, cost, now)
     }
@@ -303,7 +303,7 @@ impl Gate {
         if let [probe] = probes.as_mut_slice()
             && let Some(charge) = self.charge_only(probe, cost, now)
         {
-            return Some(Permit::of_one(charge, cost, now));
+            return Some(Permit::from_charge(charge, cost, now));
         }
         if probes.iter().any(|probe| self.refuses(probe)) {
             return None;

@@ -321,7 +321,7 @@ impl Gate {
         let ((algorithm, spec), zone) = self.in_zone(limit, numbers, source, values);
         let is_elsewhere = limit.is_elsewhere;
         let level = (!is_elsewhere).then(|| {
-            let mut probe = Probe::of_key(index, key, algorithm, spec);
+            let mut probe = Probe::new(index, key, algorithm, spec);
             self.assess(&mut probe, cost, now);
             self.level(&probe, now)
         });

@@ -78,7 +78,7 @@ impl Permit {
     }
 
     #[inline]
-    pub(super) fn of_one(charge: Charge, cost: Cost, at: Timestamp) -> Self {
+    pub(super) fn from_charge(charge: Charge, cost: Cost, at: Timestamp) -> Self {
         let mut charges = SmallVec::new();
         charges.push(charge);
         Self { at, cost, charges, beside: None, lender: None }

@@ -82,7 +82,7 @@ impl<'g> Probe<'g> {
     }
 
     /// A probe of this key, before its counter is read.
-    pub(super) fn of_key(limit: u16, key: KeyHash, algorithm: &'g Algorithm, spec: SpecId) -> Self {
+    pub(super) fn new(limit: u16, key: KeyHash, algorithm: &'g Algorithm, spec: SpecId) -> Self {
         let refund_on = RefundSet::default();
         Self::unread(limit, LocatedCounter { keyed: Keyed::On(key), algorithm, spec, refund_on })
     }

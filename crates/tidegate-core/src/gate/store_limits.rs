@@ -280,7 +280,7 @@ impl Gate {
 
     pub(super) fn probes_at(&self, places: &[CounterPlace]) -> Probes<'_> {
         let probe = |place: &CounterPlace| {
-            let mut probe = Probe::of_key(place.limit, place.key, self.algorithm_at(place)?, place.spec);
+            let mut probe = Probe::new(place.limit, place.key, self.algorithm_at(place)?, place.spec);
             probe.refund_on = self.limits.get(usize::from(place.limit))?.refund_on;
             Some(probe)
         };

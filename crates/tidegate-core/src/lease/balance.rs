@@ -33,7 +33,7 @@ pub struct LedgerLevel {
 impl Balance {
     /// The balance after the ledger reported `level` at `now`, of which `in_hand` tokens are this
     /// member's.
-    pub(super) fn of(terms: &Terms, level: LedgerLevel, in_hand: u64, now: Timestamp) -> Self {
+    pub(super) fn new(terms: &Terms, level: LedgerLevel, in_hand: u64, now: Timestamp) -> Self {
         // A ledger tells time in whole microseconds, and drains a bucket by them.
         let is_bucket = matches!(terms.kind, TermsKind::Bucket(_));
         let reset_in = level.reset_in.saturating_add(Duration::from_micros(u64::from(is_bucket)));

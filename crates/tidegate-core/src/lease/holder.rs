@@ -58,7 +58,7 @@ use crate::time::{Timestamp, duration_nanos};
 /// # use tidegate_core::lease::{Epoch, Holder, Ledger, LedgerLevel, Take, Terms};
 /// # use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 /// # let now = Timestamp::from_secs(1_800_000_000);
-/// # let terms = Terms::of(&Algorithm::bucket(Rate::per_second(1_000)?)?, now)?;
+/// # let terms = Terms::from_algorithm(&Algorithm::bucket(Rate::per_second(1_000)?)?, now)?;
 /// # let epoch = Epoch { number: 1, began: now, is_after_loss: false };
 /// # let mut ledger = Ledger::begin(&terms, &epoch);
 /// let mut holder = Holder::new(1);

@@ -44,7 +44,7 @@ pub use stored::Unreadable;
 /// # use tidegate_core::lease::{Ask, Epoch, HolderName, Ledger, Terms};
 /// # use tidegate_core::{Algorithm, Rate, Timestamp};
 /// # let now = Timestamp::from_secs(1_800_000_000);
-/// let terms = Terms::of(&Algorithm::bucket(Rate::per_second(10)?)?, now)?;
+/// let terms = Terms::from_algorithm(&Algorithm::bucket(Rate::per_second(10)?)?, now)?;
 /// let epoch = Epoch { number: 1, began: now, is_after_loss: false };
 /// let mut ledger = Ledger::begin(&terms, &epoch);
 /// // A grant is debited when it is made, and the same ask again brings the same tokens.

@@ -21,10 +21,10 @@ use crate::time::Timestamp;
 /// # use tidegate_core::algorithm::Rolling;
 /// # use tidegate_core::{Algorithm, Rate, Timestamp, lease::Terms};
 /// let now = Timestamp::from_secs(1_800_000_000);
-/// let terms = Terms::of(&Algorithm::bucket(Rate::per_second(1_000)?)?, now)?;
+/// let terms = Terms::from_algorithm(&Algorithm::bucket(Rate::per_second(1_000)?)?, now)?;
 /// assert_eq!((terms.period(), terms.quota()), (Duration::from_secs(5), 5_000));
 /// let rolling = Algorithm::Rolling(Rolling::new(1_000, Duration::from_secs(1))?);
-/// assert!(Terms::of(&rolling, now).is_err(), "only buckets, fixed and calendar windows are lent");
+/// assert!(Terms::from_algorithm(&rolling, now).is_err(), "only buckets, fixed and calendar windows are lent");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -117,7 +117,7 @@ impl Terms {
     /// time.
     ///
     /// A bucket that may be overdrawn is lent without its debt.
-    pub fn of(algorithm: &Algorithm, now: Timestamp) -> Result<Self, TermsError> {
+    pub fn from_algorithm(algorithm: &Algorithm, now: Timestamp) -> Result<Self, TermsError> {
         let kind = match algorithm {
             Algorithm::Bucket(bucket) => {
                 // Units a microsecond, as a ratio in lowest terms.
@@ -178,9 +178,9 @@ impl Terms {
             .with_period(Self::PERIOD)
     }
 
-    /// The [terms](Terms::of) of `algorithm` [with leases](Terms::with_period) of `period`.
+    /// The [terms](Terms::from_algorithm) of `algorithm` [with leases](Terms::with_period) of `period`.
     pub fn for_period(algorithm: &Algorithm, period: Duration, now: Timestamp) -> Result<Self, TermsError> {
-        Self::of(algorithm, now)?.with_period(period)
+        Self::from_algorithm(algorithm, now)?.with_period(period)
     }
 
     /// The same with leases of `period`, from [`Terms::PERIOD_MIN`] to [`Terms::PERIOD_MAX`];

@@ -78,7 +78,7 @@ impl StarredText {
     }
 
     /// Of the parts of a glob; `None` if there are others than texts and stars, or no star.
-    fn of(parts: &[GlobToken]) -> Option<Self> {
+    fn from_tokens(parts: &[GlobToken]) -> Option<Self> {
         let (mut texts, mut last) = (Vec::new(), "");
         for part in parts {
             match part {
@@ -126,7 +126,7 @@ impl GlobPattern {
             [GlobToken::Run] => GlobMatcher::Prefix("".into()),
             [GlobToken::Text(text), GlobToken::Run] => GlobMatcher::Prefix(text.as_str().into()),
             [GlobToken::Run, GlobToken::Text(text)] => GlobMatcher::Suffix(text.as_str().into()),
-            parts => match StarredText::of(parts) {
+            parts => match StarredText::from_tokens(parts) {
                 Some(texts) => GlobMatcher::Texts(texts),
                 None => GlobMatcher::Expression(compile(PatternKind::Glob, pattern, &expression(parts))?),
             },

@@ -77,7 +77,7 @@ impl RingWindow {
     /// The ticks that instants of this window are stored in.
     #[inline]
     pub(super) fn ticks(self) -> Ticks {
-        Ticks::of_window(self.ns)
+        Ticks::from_window(self.ns)
     }
 }
 

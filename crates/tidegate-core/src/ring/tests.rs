@@ -122,7 +122,7 @@ fn a_step_back_admits_nothing_more_and_a_jump_ahead_one_window() {
 fn an_idle_ring_neither_keeps_nor_resurrects_what_is_old() {
     // The low 32 bits of a tick come again every 2^32 ticks.
     for window in [1_000, 1 << 31, HOUR] {
-        let tick = ticks::Ticks::of_window(window).start(1);
+        let tick = ticks::Ticks::from_window(window).start(1);
         for laps in [1_u64, 2, 3, 1_000] {
             let (bench, limit) = (Bench::new(), rolling(2, window));
             bench.admit(&limit, 2, window).unwrap();
@@ -249,7 +249,7 @@ fn a_changed_window_counts_what_is_recorded() {
     assert_eq!(bench.used(&long, 1_600), 5);
     assert_eq!(bench.decide(&long, 1, HOUR - 1), Verdict::Wait { until: at(HOUR) });
     // The long window has rounded them up to its ticks.
-    let tick = ticks::Ticks::of_window(HOUR).start(1);
+    let tick = ticks::Ticks::from_window(HOUR).start(1);
     assert_eq!(bench.used(&short, 2_600 + tick), 0);
 }
 

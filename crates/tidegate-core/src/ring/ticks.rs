@@ -16,7 +16,7 @@ pub(super) struct Ticks {
 impl Ticks {
     /// The ticks of a window of `window_ns` nanoseconds, at least 1.
     #[inline]
-    pub(super) fn of_window(window_ns: u64) -> Self {
+    pub(super) fn from_window(window_ns: u64) -> Self {
         Self { shift: u64::BITS - (window_ns.saturating_sub(1) >> WINDOW_TICKS_MAX_BITS).leading_zeros() }
     }
 
@@ -71,7 +71,7 @@ mod tests {
         fn a_tick_is_at_most_a_nanosecond_or_a_billionth_of_the_window(
             window in duration_nanos(WINDOW_MIN)..=duration_nanos(WINDOW_MAX),
         ) {
-            let ticks = Ticks::of_window(window);
+            let ticks = Ticks::from_window(window);
             let tick = ticks.start(1);
             prop_assert!(tick == 1 || tick < window / 1_000_000_000 + 1);
             prop_assert!(ticks.up(window) <= 1 << WINDOW_TICKS_MAX_BITS);
@@ -82,7 +82,7 @@ mod tests {
             ns in prop_oneof![0..=NS_MAX, NS_MAX - (1 << 26)..=NS_MAX],
             window in duration_nanos(WINDOW_MIN)..=duration_nanos(WINDOW_MAX),
         ) {
-            let ticks = Ticks::of_window(window);
+            let ticks = Ticks::from_window(window);
             let stored = ticks.start(ticks.up(ns));
             prop_assert!(stored >= ns);
             prop_assert!(stored - ns < ticks.start(1));

@@ -156,7 +156,8 @@ impl Fleet {
 
     fn terms(&self, tick: u8) -> Terms {
         let (Limit::Bucket { period, .. } | Limit::Window { period, .. }) = self.limit;
-        let terms = Terms::of(&self.algorithm(), at(tick)).unwrap().with_period(TICK * period).unwrap();
+        let terms =
+            Terms::from_algorithm(&self.algorithm(), at(tick)).unwrap().with_period(TICK * period).unwrap();
         // A model has few requests, and leases are what it is about.
         let terms = terms.with_leased_min(1);
         #[cfg(tidegate_planted_faults)]

@@ -29,7 +29,7 @@ async fn an_admission_without_a_store_decides_every_limit_itself() {
     let first = admission.admit(&request()).await.unwrap().into_result().unwrap();
     let refused = admission.admit(&request()).await.unwrap();
     assert_eq!(refused.refusal().unwrap().name(), "jobs");
-    first.settle(Completion::of_cost(2));
+    first.settle(Completion::from_cost(2));
     let left: Vec<u64> =
         admission.peek(&request()).await.unwrap().iter().map(|report| report.remaining).collect();
     assert_eq!(left, [3, 1, 1]);

@@ -58,7 +58,7 @@ async fn call(admission: Admission, mut caller: CallerRequest) {
         0 => hold.succeeded(),
         1 => hold.failed(),
         2 => hold.cancelled(),
-        3 => hold.settle(Completion::of_cost(caller.random.below(4))),
+        3 => hold.settle(Completion::from_cost(caller.random.below(4))),
         _ => drop(hold),
     }
     caller.stage = Stage::Over;

@@ -462,7 +462,7 @@ fn new_engine(start: u64) -> Engine {
     let mut config = EngineConfig::seeded([1, 2, 3, 4 + start]);
     config.table.bytes = 1 << 20;
     config.asks_store = true;
-    let leases = config.leases.insert(LeaseConfig::of(7 + start));
+    let leases = config.leases.insert(LeaseConfig::new(7 + start));
     (leases.locks_max, leases.holders_max) = (1, 1024);
     let overload = Overload::builder(5)
         .default_resource(ResourceConfig::new(4))

@@ -89,7 +89,7 @@ impl World {
         in_flight_max: u64,
     ) -> Self {
         Self::with_config(limits, answers, in_flight_max, |config| {
-            let leases = config.leases.insert(LeaseConfig::of(7));
+            let leases = config.leases.insert(LeaseConfig::new(7));
             (leases.locks_max, leases.holders_max) = (1, 1024);
         })
     }

@@ -18,7 +18,7 @@ pub(crate) enum Silence {
 
 impl Silence {
     /// Why a limit is not decided by a store that answered with this error.
-    pub(crate) fn of(error: &StoreError) -> Self {
+    pub(crate) fn from_error(error: &StoreError) -> Self {
         if matches!(error, StoreError::DataLost { .. }) { Self::LostData } else { Self::Away }
     }
 

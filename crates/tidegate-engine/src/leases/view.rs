@@ -92,7 +92,7 @@ impl Leases {
                 tokens = tokens.saturating_add(slot.about.whole(slot.holder.tokens(&slot.terms, now)));
                 gone = gone.saturating_add(slot.gone(now));
                 // There may be a million, and texts are made for those that are shown.
-                let rank = Reverse(Rank::of(slot, now));
+                let rank = Reverse(Rank::new(slot, now));
                 if largest.len() < max {
                     largest.push(rank);
                 } else if let Some(mut least) = largest.peek_mut()
@@ -140,7 +140,7 @@ struct Rank {
 }
 
 impl Rank {
-    fn of(slot: &Slot, now: Timestamp) -> Self {
+    fn new(slot: &Slot, now: Timestamp) -> Self {
         Self { demand: slot.holder.demand(&slot.terms, now), about: Arc::clone(&slot.about) }
     }
 }

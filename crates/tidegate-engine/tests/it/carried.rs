@@ -153,7 +153,7 @@ fn other_periods_of_a_key_mean_the_same_in_memory_in_a_store_and_in_a_shared_sto
     let in_memory = World::of(Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).build().unwrap());
     let stored = World::with_limits([]);
     let mut config = EngineConfig::seeded([1, 2, 3, 4]);
-    (config.asks_store, config.leases) = (true, Some(LeaseConfig::of(1)));
+    (config.asks_store, config.leases) = (true, Some(LeaseConfig::new(1)));
     let shared = World::of(Engine::builder(config).build().unwrap());
     for (world, kept) in [(in_memory, "nowhere"), (stored, "in a store"), (shared, "in a shared store")] {
         let begun = world.now();

@@ -35,7 +35,7 @@ fn a_settled_permit_is_a_sample_from_its_admission_to_its_settlement() {
     assert_eq!((seen.succeeded, seen.end, seen.first_byte), (1, Some(40 * MS), None));
     let permit = admit(&world);
     world.advance(80 * MS);
-    settle(&world, permit, Completion::of_cost(1));
+    settle(&world, permit, Completion::from_cost(1));
     assert_eq!((latency(&world).succeeded, latency(&world).end), (2, Some(45 * MS)), "an eighth of 80 ms");
 }
 

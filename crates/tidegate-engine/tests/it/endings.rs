@@ -38,7 +38,7 @@ fn endings() -> [(Completion, u64, u64); 9] {
         (of(Outcome::Succeeded), 90, 90),
         (of(Outcome::Succeeded).with_status(200), 90, 90),
         (of(Outcome::Succeeded).with_status(404), 100, 90),
-        (Completion::of_cost(4).with_status(404), 100, 96),
+        (Completion::from_cost(4).with_status(404), 100, 96),
         (of(Outcome::Failed), 100, 90),
         (of(Outcome::Abandoned), 90, 90),
         (of(Outcome::Abandoned).with_status(404), 100, 90),

@@ -286,7 +286,7 @@ fn settling_does_not_touch_what_a_shadow_limit_did_not_charge() {
     world.finish(world.engine.settle(world.admit(4).unwrap(), Outcome::Succeeded, world.now()));
     assert_eq!(left(&world)[4], 1);
     let refused_by_shadow = world.admit(10).unwrap();
-    world.finish(world.engine.settle(refused_by_shadow, Completion::of_cost(2), world.now()));
+    world.finish(world.engine.settle(refused_by_shadow, Completion::from_cost(2), world.now()));
     assert_eq!(left(&world), [94, 44, 34, 2, 1]);
 }
 

@@ -70,7 +70,7 @@ impl Fleet {
         let reads = Arc::clone(&clock);
         let now = move || Timestamp::from_nanos(reads.load(Ordering::Relaxed));
         let member = |number| {
-            let mut leases = LeaseConfig::of(number);
+            let mut leases = LeaseConfig::new(number);
             change(&mut leases);
             let seed = SEED.map(|word| word ^ number);
             let mut config = EngineConfig::seeded(seed);

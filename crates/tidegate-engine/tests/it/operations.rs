@@ -102,9 +102,9 @@ fn a_true_cost_is_charged_or_given_back_when_a_reservation_is_settled() {
             Ok(Step::Decided(Decision::Admit(permit))) => permit,
             other => panic!("{other:?}"),
         };
-    assert!(engine.settle(reserve(40), Completion::of_cost(10), NOW).batches.is_empty());
+    assert!(engine.settle(reserve(40), Completion::from_cost(10), NOW).batches.is_empty());
     assert_eq!(left(&engine, 0), 90);
-    assert!(engine.settle(reserve(10), Completion::of_cost(70), NOW).batches.is_empty());
+    assert!(engine.settle(reserve(10), Completion::from_cost(70), NOW).batches.is_empty());
     assert_eq!(left(&engine, 0), 20);
     assert_eq!(left(&engine, 1), 2, "and the places are free");
 }

@@ -145,8 +145,8 @@ fn a_permit_is_settled_by_an_engine_that_does_not_know_its_namespace_any_more() 
     assert!(report.limits.iter().all(|one| one.change == Change::Removed));
     assert!(matches!(none.admit(&Request::new("api", &USER), NOW), Err(RequestError::UnknownNamespace(_))));
     assert!(none.statuses(&loose).is_empty());
-    assert!(none.settle_kept(kept, Completion::of_cost(1), NOW).unwrap().batches.is_empty());
-    assert!(none.settle(loose, Completion::of_cost(5), NOW).batches.is_empty());
+    assert!(none.settle_kept(kept, Completion::from_cost(1), NOW).unwrap().batches.is_empty());
+    assert!(none.settle(loose, Completion::from_cost(5), NOW).batches.is_empty());
     assert!(none.settle(cancelled, Outcome::Cancelled, NOW).batches.is_empty());
     // The limits come back and find what was used: 1 and 5 of the ten, and every place free.
     let (back, _) = none.reconfigured(namespace(every(10))).unwrap();

@@ -100,8 +100,8 @@ fn a_reservation_is_settled_once_across_a_restart_with_what_the_store_holds() {
         (Outcome::Succeeded.into(), 20),
         (Outcome::Failed.into(), 20),
         (Outcome::Cancelled.into(), 50),
-        (Completion::of_cost(10), 40),
-        (Completion::of_cost(45), 5),
+        (Completion::from_cost(10), 40),
+        (Completion::from_cost(45), 5),
     ] {
         let world = World::with_limits(limits());
         let id = reserve(&world, 30);
@@ -122,10 +122,10 @@ fn a_reservation_is_settled_once_across_a_restart_with_what_the_store_holds() {
 fn a_reservation_settled_before_the_restart_is_unknown_after_it() {
     let world = World::with_limits(limits());
     let id = reserve(&world, 30);
-    settle(&world, id, Completion::of_cost(10)).unwrap();
+    settle(&world, id, Completion::from_cost(10)).unwrap();
     assert_eq!(left(&world), [90, 40, 2]);
     let world = restarted(world);
-    assert!(matches!(settle(&world, id, Completion::of_cost(10)), Err(RequestError::UnknownPermit(_))));
+    assert!(matches!(settle(&world, id, Completion::from_cost(10)), Err(RequestError::UnknownPermit(_))));
     assert_eq!(left(&world)[1], 40);
 }
 
@@ -160,7 +160,7 @@ fn a_permit_that_only_local_limits_know_costs_the_store_nothing() {
     let mut world = World::with_limits([Limit::new("rate", bucket(100, MINUTE)).key(["user"])]);
     world.store_is_down = true;
     let id = reserve(&world, 30);
-    assert!(world.engine.settle_kept(id, Completion::of_cost(10), world.now()).unwrap().batches.is_empty());
+    assert!(world.engine.settle_kept(id, Completion::from_cost(10), world.now()).unwrap().batches.is_empty());
     assert_eq!(left(&world), [90]);
 }
 

@@ -57,7 +57,7 @@ fn a_local_one_is_decided_by_its_own_numbers_here() {
     assert!(world.engine.settle(first, Outcome::Cancelled, world.now()).batches.is_empty());
     assert_eq!(world.left(), [("a".to_owned(), 3)]);
     let reserved = world.admit(3).unwrap();
-    assert!(world.engine.settle(reserved, Completion::of_cost(1), world.now()).batches.is_empty());
+    assert!(world.engine.settle(reserved, Completion::from_cost(1), world.now()).batches.is_empty());
     assert_eq!(world.left(), [("a".to_owned(), 2)]);
     // The store counts on where it was when it answers again.
     world.store_is_down = false;

@@ -89,7 +89,7 @@ pub(crate) fn store_config() -> EngineConfig {
 /// As [`store_config`], for an engine that leases.
 pub(crate) fn lease_config() -> EngineConfig {
     let mut config = store_config();
-    config.leases = Some(LeaseConfig::of(1));
+    config.leases = Some(LeaseConfig::new(1));
     config
 }
 

@@ -35,7 +35,7 @@ fn judge(summaries: &[TableSummary], runs: &[CapacityRun]) -> Vec<GateLine> {
 /// The lines of a workload. The nodes of one's own tables may bound them, which the model does not
 /// know.
 fn own_lines(summary: &TableSummary) -> Vec<GateLine> {
-    let Some(workload) = Workload::of_note(summary.workload) else { return Vec::new() };
+    let Some(workload) = Workload::from_note(summary.workload) else { return Vec::new() };
     let mut lines = skew(workload, summary);
     lines.extend(recovery(workload, summary));
     lines.extend(splits(workload, summary));

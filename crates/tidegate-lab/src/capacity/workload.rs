@@ -128,7 +128,7 @@ impl Workload {
     }
 
     /// The workload of a note; `None` for tables of one's own.
-    pub(crate) fn of_note(note: Option<&WorkloadNote>) -> Option<Self> {
+    pub(crate) fn from_note(note: Option<&WorkloadNote>) -> Option<Self> {
         Self::ALL.into_iter().find(|one| note.is_some_and(|note| note.id == one.id()))
     }
 
@@ -186,7 +186,7 @@ impl Workload {
         let designs = Design::ALL.to_vec();
         let onset = self.onset(seconds);
         let workload = Some(self.note());
-        let scenario = CapacityScenario::of_tables(seed, seconds, designs, nodes, tables);
+        let scenario = CapacityScenario::from_tables(seed, seconds, designs, nodes, tables);
         CapacityScenario { workload, onset, ..scenario }
     }
 

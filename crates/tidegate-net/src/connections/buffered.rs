@@ -95,7 +95,7 @@ pub struct Buffered {
 
 impl Buffered {
     /// Nothing yet.
-    pub fn of(line: Arc<ConnectionActivity>) -> Self {
+    pub fn new(line: Arc<ConnectionActivity>) -> Self {
         Self { line, bytes: 0 }
     }
 
@@ -153,7 +153,7 @@ mod tests {
 
     /// As many pieces of 64 KiB as it gets.
     fn greedy(open: &OpenConnection) -> Buffered {
-        let mut buffered = Buffered::of(Arc::clone(&open.line));
+        let mut buffered = Buffered::new(Arc::clone(&open.line));
         while buffered.resize(buffered.bytes + (64 << 10)).is_ok() {}
         buffered
     }
@@ -167,7 +167,7 @@ mod tests {
         let by_peer: usize = held.iter().map(|one| one.bytes).sum();
         assert!(by_peer <= BUFFERED_BYTES_MAX / 3, "{by_peer} by one peer");
         let other = connection(&connections, 2);
-        assert_eq!(Buffered::of(Arc::clone(&other.line)).resize(8 << 20), Ok(()));
+        assert_eq!(Buffered::new(Arc::clone(&other.line)).resize(8 << 20), Ok(()));
     }
 
     #[test]
@@ -179,14 +179,14 @@ mod tests {
         held.extend(open.iter().map(greedy));
         assert!(connections.buffers().held() <= BUFFERED_BYTES_MAX);
         let other = connection(&connections, 250);
-        assert_eq!(Buffered::of(Arc::clone(&other.line)).resize(STREAM_BYTES), Ok(()));
+        assert_eq!(Buffered::new(Arc::clone(&other.line)).resize(STREAM_BYTES), Ok(()));
     }
 
     #[test]
     fn what_is_dropped_or_shrunk_is_given_back() {
         let connections = Arc::new(Connections::default());
         let open = connection(&connections, 1);
-        let mut one = Buffered::of(Arc::clone(&open.line));
+        let mut one = Buffered::new(Arc::clone(&open.line));
         one.resize(1 << 20).unwrap();
         assert_eq!(one.resize(BUFFERED_BYTES_MAX), Err(NoRoom));
         one.resize(1 << 10).unwrap();

@@ -23,7 +23,7 @@ pub enum PeerKey {
 
 impl PeerKey {
     /// The peer at an address; `None` for a Unix socket.
-    pub fn of(address: Option<IpAddr>) -> Self {
+    pub fn from_address(address: Option<IpAddr>) -> Self {
         let Some(address) = address else { return Self::Local };
         Self::Address(match address.to_canonical() {
             IpAddr::V6(address) if !address.is_loopback() => {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_network_of_64_bits_is_one_peer_and_a_mapped_address_is_the_one_it_maps() {
-        let key = |text: &str| PeerKey::of(Some(text.parse().unwrap()));
+        let key = |text: &str| PeerKey::from_address(Some(text.parse().unwrap()));
         assert_eq!(key("2001:db8:1:2::7"), key("2001:db8:1:2:ffff::1"));
         assert_ne!(key("2001:db8:1:2::7"), key("2001:db8:1:3::7"));
         assert_eq!(key("::ffff:10.0.0.1"), key("10.0.0.1"));
@@ -109,8 +109,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_peer_with_the_most_connections_makes_room_and_first_with_those_that_never_asked() {
-        let (flood, honest) =
-            (PeerKey::of(Some([10, 0, 0, 1].into())), PeerKey::of(Some([10, 0, 0, 2].into())));
+        let (flood, honest) = (
+            PeerKey::from_address(Some([10, 0, 0, 1].into())),
+            PeerKey::from_address(Some([10, 0, 0, 2].into())),
+        );
         let start = Instant::now();
         let idle = |id: u64, peer, has_served, seconds| IdleConnection {
             id,

@@ -47,7 +47,7 @@ impl UnfinishedHead {
             return true;
         }
         // The buffer is enlarged by doubling, and the old one is still there while it is copied.
-        let buffered = self.buffered.get_or_insert_with(|| Buffered::of(Arc::clone(line)));
+        let buffered = self.buffered.get_or_insert_with(|| Buffered::new(Arc::clone(line)));
         let has_room = buffered.resize(2 * self.bytes.min(HEAD_BYTES_MAX)).is_ok();
         line.waits_for_room.store(!has_room, Ordering::Relaxed);
         has_room

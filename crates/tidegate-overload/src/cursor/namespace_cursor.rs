@@ -21,7 +21,7 @@ impl NamespaceCursor {
     }
 
     /// The positions of a cursor that holds for all classes: levels below it are shed.
-    pub(crate) fn of_all(cursor: Cursor) -> Self {
+    pub(crate) fn from_cursor(cursor: Cursor) -> Self {
         Self::new(Class::ALL.map(|class| cursor.level().saturating_sub(class as u16 * COHORTS).min(COHORTS)))
     }
 
@@ -74,14 +74,14 @@ mod tests {
 
     #[test]
     fn a_cursor_of_all_classes_sheds_whole_classes_below_it() {
-        let cursor = NamespaceCursor::of_all(Cursor::at(2 * COHORTS + 40));
+        let cursor = NamespaceCursor::from_cursor(Cursor::at(2 * COHORTS + 40));
         assert_eq!(cursor, NamespaceCursor::new([COHORTS, COHORTS, 40, 0]));
         assert_eq!(cursor.highest(), Cursor::at(2 * COHORTS + 40));
         assert_eq!(cursor.position(Class::Sheddable), Cursor::at(COHORTS));
         assert_eq!(cursor.position(Class::CriticalPlus), Cursor::OPEN);
-        assert_eq!(NamespaceCursor::of_all(Cursor::OPEN), NamespaceCursor::OPEN);
+        assert_eq!(NamespaceCursor::from_cursor(Cursor::OPEN), NamespaceCursor::OPEN);
         assert_eq!(
-            NamespaceCursor::of_all(Cursor::CLOSED),
+            NamespaceCursor::from_cursor(Cursor::CLOSED),
             NamespaceCursor::new([COHORTS, COHORTS, COHORTS, 0])
         );
     }

@@ -554,7 +554,7 @@ mod tests {
     use super::*;
 
     fn level(namespace: u32) -> RequestLevel {
-        RequestLevel::of(namespace, Class::Critical, Some("t"), 7, Timestamp::from_secs(1_800_000_000))
+        RequestLevel::new(namespace, Class::Critical, Some("t"), 7, Timestamp::from_secs(1_800_000_000))
     }
 
     #[test]
@@ -645,7 +645,7 @@ mod tests {
         slots.set(offers[0].slot, NamespaceCursor::new([0, 0, 128, 0]), NamespaceCursor::OPEN);
         assert!(slots.cursor(1).sheds(level(1)) && !slots.cursor(2).sheds(level(2)));
         assert_eq!(slots.highest(), Cursor::at(3 * COHORTS));
-        slots.set_all(NamespaceCursor::of_all(Cursor::CLOSED));
+        slots.set_all(NamespaceCursor::from_cursor(Cursor::CLOSED));
         assert!(slots.cursor(2).sheds(level(2)) && slots.cursor(77).sheds(level(77)));
     }
 

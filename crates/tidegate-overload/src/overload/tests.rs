@@ -27,7 +27,7 @@ fn overload(in_flight_max: u64) -> Overload {
 
 /// The level of a request without a tenant.
 fn level_of(class: Class) -> RequestLevel {
-    RequestLevel::of(1, class, None, 7, START)
+    RequestLevel::new(1, class, None, 7, START)
 }
 
 fn tick_at(number: u64) -> Timestamp {

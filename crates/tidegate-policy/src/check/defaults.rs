@@ -122,7 +122,11 @@ fn complete(
     let consistencies = written.consistencies();
     let Some(algorithm) = written.build(&mut unreported) else { return };
     let fits = |wanted: &ConsistencyConfig| match wanted {
-        ConsistencyConfig::Leased if is_shared && Terms::of(&algorithm, Timestamp::MIN).is_err() => false,
+        ConsistencyConfig::Leased
+            if is_shared && Terms::from_algorithm(&algorithm, Timestamp::MIN).is_err() =>
+        {
+            false
+        }
         wanted => consistencies.contains(wanted),
     };
     if raw.share.is_none()
@@ -148,7 +152,7 @@ fn lasts(period: Option<&String>, algorithm: &Algorithm) -> bool {
     let mut unreported = Report::new("");
     let bounds = (Terms::PERIOD_MIN, Terms::PERIOD_MAX);
     let period = between(("", period), Terms::PERIOD, bounds, &Path::default(), &mut unreported);
-    Terms::of(algorithm, Timestamp::MIN).is_ok_and(|terms| terms.with_period(period).is_ok())
+    Terms::from_algorithm(algorithm, Timestamp::MIN).is_ok_and(|terms| terms.with_period(period).is_ok())
 }
 
 /// Takes the default where the limit says nothing; whether the default counts.

@@ -269,7 +269,7 @@ pub(super) fn decided_where(
 ) -> Consistency {
     let alone = if algorithm.is_quota() { Consistency::Exact } else { Consistency::Local };
     // An instant decides nothing about whether it can be leased.
-    let leasable = Terms::of(algorithm, Timestamp::MIN);
+    let leasable = Terms::from_algorithm(algorithm, Timestamp::MIN);
     match raw.consistency {
         Some(ConsistencyConfig::Exact) => Consistency::Exact,
         Some(ConsistencyConfig::Leased) if !is_shared => alone,
@@ -318,7 +318,7 @@ fn lease_period(
         let what = "`lease_period` has no effect, because the limit is not leased";
         let fix = "remove it, or use `consistency: leased` and a store that the members share";
         report.warn(&path.key(NAME), what, fix);
-    } else if let Ok(terms) = Terms::of(algorithm, Timestamp::MIN)
+    } else if let Ok(terms) = Terms::from_algorithm(algorithm, Timestamp::MIN)
         && let Err(error) = terms.with_period(period)
     {
         report.value(&path.key(NAME), error.to_string(), "use a shorter lease period");

@@ -72,7 +72,7 @@ impl Unit {
     }
 
     /// The unit that is exactly so long.
-    pub fn of_length(length: Duration) -> Option<Self> {
+    pub fn from_length(length: Duration) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.length() == length)
     }
 }

@@ -69,7 +69,7 @@ impl Desk<'_> {
     pub(crate) async fn explain(&self, body: &[u8]) -> Result<Reply, Fault> {
         let check: Explain<'_> = read(body)?;
         let pairs = self.bounded(&check.attributes)?;
-        let own = OwnClaims::of_class(check.class.map(|class| class.0));
+        let own = OwnClaims::from_class(check.class.map(|class| class.0));
         let cost = check.cost.map(|cost| cost.0);
         let mut request = self.request_of(&check.namespace, &pairs, cost, own, &Caller::ANYONE)?;
         let named = self.in_force.config.claims.of_namespace(&check.namespace);
@@ -90,7 +90,7 @@ impl Desk<'_> {
             request.class = named.class_of(own.class.or_else(entry), request.tenant, default);
         }
         // An explanation takes no place.
-        let access = NamedAccess::of(check.access.as_ref())?;
+        let access = NamedAccess::from_body(check.access.as_ref())?;
         let mut request = self.with_named(request, check.resource.as_deref(), &access, &Caller::ANYONE)?;
         let now = self.daemon.clock.now();
         let planes = &self.in_force.config.planes;
@@ -253,7 +253,7 @@ pub fn explain_fresh(
     let store = policy.store.kind(policy.quotas().next().is_some());
     config.asks_store = store != StoreKind::Memory;
     if matches!(store, StoreKind::Redis(_)) {
-        config.leases.insert(LeaseConfig::of(0)).holders_max = 1;
+        config.leases.insert(LeaseConfig::new(0)).holders_max = 1;
     }
     let engine = Engine::builder(config).namespaces(namespaces(policy)).build();
     let engine = engine.map_err(|error| build_fault(&error))?;

@@ -350,10 +350,10 @@ impl Desk<'_> {
 impl OverridePath {
     /// Reads the segments of the path, and the query.
     fn read(call: &RouteCall<'_>) -> Result<Self, Fault> {
-        Self::of(call.segment("namespace")?, call.segment("limit")?, call.query())
+        Self::new(call.segment("namespace")?, call.segment("limit")?, call.query())
     }
 
-    fn of(namespace: Option<String>, limit: Option<String>, query: Option<&str>) -> Result<Self, Fault> {
+    fn new(namespace: Option<String>, limit: Option<String>, query: Option<&str>) -> Result<Self, Fault> {
         let malformed = |detail: &str| {
             Fault::new(FaultCode::MalformedQuery, detail)
                 .fix("PUT /v1/overrides/{namespace}/{limit}?{attribute}={value}")
@@ -432,7 +432,7 @@ mod tests {
 
     fn read(path: &[&str], query: Option<&str>) -> Result<OverridePath, Fault> {
         let segment = |index: usize| path.get(index).map(|&text| text.to_owned());
-        OverridePath::of(segment(0), segment(1), query)
+        OverridePath::new(segment(0), segment(1), query)
     }
 
     #[test]

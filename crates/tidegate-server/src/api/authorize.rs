@@ -78,7 +78,7 @@ impl Desk<'_> {
     ) -> Result<RequestProgress, Fault> {
         caller.may(Verb::Check, &subrequest.namespace)?;
         let pairs = self.bounded(&subrequest.attributes)?;
-        let own = OwnClaims::of(subrequest.class, headers)?;
+        let own = OwnClaims::from_headers(subrequest.class, headers)?;
         let request = self.request_of(&subrequest.namespace, &pairs, subrequest.cost, own, caller)?;
         let planes = &self.in_force.config.planes;
         let request = planes.with_words(request, |name| subrequest.attributes.get(name), caller)?;

@@ -61,7 +61,7 @@ impl<'a> BodyReader<'a> {
         // charged to the budget for slow peers.
         let mut outcome = collected.take_ready(&mut self.incoming, max);
         if outcome.is_none() {
-            let mut buffered = Buffered::of(Arc::clone(self.line));
+            let mut buffered = Buffered::new(Arc::clone(self.line));
             let held = STREAM_BYTES + self.head_bytes();
             let waiting = collected.wait(&mut self.incoming, max, held, &mut buffered);
             outcome = Box::pin(tokio::time::timeout(self.bounds.body_timeout, waiting)).await.ok();

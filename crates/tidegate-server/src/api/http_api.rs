@@ -165,7 +165,7 @@ fn permit(
     if route.access == RouteAccess::Everyone {
         return Ok(Caller::ANYONE);
     }
-    let caller = Caller::of(config.authorization.as_ref(), names, headers)?;
+    let caller = Caller::from_headers(config.authorization.as_ref(), names, headers)?;
     if route.access == RouteAccess::Inspector {
         caller.may_everywhere(Verb::Inspect)?;
     }

@@ -106,10 +106,10 @@ fn check(call: RouteCall<'_>) -> DecisionFuture<'_> {
         let wait = check.wait()?;
         caller.may(Verb::Check, &check.namespace)?;
         let pairs = desk.bounded(&check.attributes)?;
-        let own = OwnClaims::of(check.class.map(|class| class.0), &head.headers)?;
+        let own = OwnClaims::from_headers(check.class.map(|class| class.0), &head.headers)?;
         let cost = check.cost.map(|cost| cost.0);
         let request = desk.request_of(&check.namespace, &pairs, cost, own, caller)?;
-        let access = NamedAccess::of(check.access.as_ref())?;
+        let access = NamedAccess::from_body(check.access.as_ref())?;
         let mut request = desk.with_named(request, check.resource.as_deref(), &access, caller)?;
         let now = desk.daemon.clock.now();
         if !wait.is_zero() {
@@ -135,10 +135,10 @@ fn reserve(call: RouteCall<'_>) -> DecisionFuture<'_> {
         desk.refuse_domain(&reserve.namespace)?;
         let keep = Keep::Every(reserve.expires_after()?);
         let pairs = desk.bounded(&reserve.attributes)?;
-        let own = OwnClaims::of(reserve.class.map(|class| class.0), &head.headers)?;
+        let own = OwnClaims::from_headers(reserve.class.map(|class| class.0), &head.headers)?;
         let cost = reserve.cost.map(|cost| cost.0);
         let request = desk.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
-        let access = NamedAccess::of(reserve.access.as_ref())?;
+        let access = NamedAccess::from_body(reserve.access.as_ref())?;
         let request = desk.with_named(request, reserve.resource.as_deref(), &access, caller)?;
         let terms = Terms { now: desk.daemon.clock.now(), keep, style: Style::Whole };
         let progress = desk.begin(&request, terms)?;
@@ -424,7 +424,7 @@ pub(crate) struct NamedAccess<'a> {
 
 impl<'a> NamedAccess<'a> {
     /// Fails when the body has entries of indexes that it may not have.
-    pub(crate) fn of(body: Option<&'a AccessBody<'a>>) -> Result<Self, Fault> {
+    pub(crate) fn from_body(body: Option<&'a AccessBody<'a>>) -> Result<Self, Fault> {
         if let Some(fault) = body.and_then(AccessBody::fault) {
             return Err(fault);
         }

@@ -20,7 +20,7 @@ pub(crate) struct Hashes(Vec<Option<[u8; SHA256_OUTPUT_LEN]>>);
 
 impl Hashes {
     /// Of these limits.
-    pub(crate) fn of(limits: &[CarriedLimit<'_>]) -> Self {
+    pub(crate) fn from_limits(limits: &[CarriedLimit<'_>]) -> Self {
         Self(limits.iter().map(|limit| hash(&limit.key)).collect())
     }
 

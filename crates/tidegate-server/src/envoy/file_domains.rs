@@ -123,13 +123,13 @@ impl Desk<'_> {
         while let Some(ask) = resolved.ask() {
             let statuses = match ask {
                 Ask::Carry { charging, limits } => {
-                    let hashes = Hashes::of(&limits);
+                    let hashes = Hashes::from_limits(&limits);
                     let limits = hashes.within(limits);
                     let carried = engine.carry(&Request::new(domain, ()), &limits, charging, now);
                     Box::pin(self.complete(carried)).await?.limits
                 }
                 Ask::GiveBack { limits } => {
-                    let hashes = Hashes::of(&limits);
+                    let hashes = Hashes::from_limits(&limits);
                     for limit in hashes.within(limits) {
                         Box::pin(self.complete(engine.refund_carried(domain, &limit, now))).await?;
                     }
@@ -169,7 +169,7 @@ impl Desk<'_> {
         let (engine, mut in_use) = (&self.in_force.engine, 0);
         let mut resolved = files.resolve(domain, &descriptors, 0).map_err(malformed)?;
         while let Some(Ask::Carry { charging, limits }) = resolved.ask() {
-            let hashes = Hashes::of(&limits);
+            let hashes = Hashes::from_limits(&limits);
             let limits = hashes.within(limits);
             for limit in &limits {
                 in_use += usize::from(self.complete(engine.reset_carried(domain, limit, now)).await?);

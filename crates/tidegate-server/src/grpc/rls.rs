@@ -135,7 +135,7 @@ struct Questions<'a> {
 }
 
 impl<'a> Questions<'a> {
-    fn of(lines: &'a [DescriptorLine<'_>], outcomes: &[Option<Outcome>]) -> Self {
+    fn new(lines: &'a [DescriptorLine<'_>], outcomes: &[Option<Outcome>]) -> Self {
         let mut questions = Self { places: SmallVec::new(), requests: SmallVec::new(), wait: None };
         for (at, (line, outcome)) in lines.iter().zip(outcomes).enumerate() {
             if let (Hits::Ask(cost), None, None) = (line.descriptor.hits, &line.descriptor.limit, outcome) {
@@ -280,7 +280,7 @@ impl Desk<'_> {
         hold: Option<AnswerHold<'_>>,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        let questions = Questions::of(lines, outcomes);
+        let questions = Questions::new(lines, outcomes);
         let asked = self.ask_policy(&questions, outcomes, hold, now).await?;
         let Some((mut permit, has_waited)) = asked else { return Ok(()) };
         if lines.iter().any(|line| line.descriptor.limit.is_some()) {
@@ -384,7 +384,7 @@ impl Desk<'_> {
                 *outcome = Some(self.look_at_own(domain, line, limit, line.cost(cost), now).await?);
             }
         }
-        let Questions { places, requests, .. } = Questions::of(lines, outcomes);
+        let Questions { places, requests, .. } = Questions::new(lines, outcomes);
         match self.in_force.engine.peek_all(&requests, now) {
             // One key is too long for the store; peek for the others one by one.
             Err(RequestError::KeyTooLong(_)) => {
@@ -419,7 +419,7 @@ impl Desk<'_> {
         }
         let limits: Vec<_> =
             questions.iter().map(|(_, line, limit, cost)| own_limit(line, limit, cost.units())).collect();
-        let hashes = Hashes::of(&limits);
+        let hashes = Hashes::from_limits(&limits);
         let limits = hashes.within(limits);
         let asked = carrier(domain, questions.iter().map(|(_, line, _, _)| *line))?;
         let carried = self.in_force.engine.carry(&asked, &limits, Charging::AllOrNone, now);
@@ -557,7 +557,7 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<CarriedStatus, Fault> {
         let limits = vec![own_limit(line, limit, units)];
-        let hashes = Hashes::of(&limits);
+        let hashes = Hashes::from_limits(&limits);
         let limits = hashes.within(limits);
         let carried = self.in_force.engine.carry(&Request::new(domain, ()), &limits, charging, now);
         Ok(Box::pin(self.complete(carried)).await?.limits[0])
@@ -572,7 +572,7 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<Outcome, Fault> {
         let limits = vec![own_limit(line, limit, cost.units())];
-        let hashes = Hashes::of(&limits);
+        let hashes = Hashes::from_limits(&limits);
         let limits = hashes.within(limits);
         let refunded = self.in_force.engine.refund_carried(domain, &limits[0], now);
         let status = Box::pin(self.complete(refunded)).await?;

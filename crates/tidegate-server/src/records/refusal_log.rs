@@ -150,7 +150,7 @@ mod tests {
         let hostile = "ada remaining=99\r\n2026 INFO forged\u{1b}[2J\u{202e}x\" limit=\"other";
         let scope = std::iter::once(("user".into(), hostile.into())).collect();
         let refusal = Refusal::new("api", scope, violated);
-        let (written, _listening) = WrittenLog::of_thread();
+        let (written, _listening) = WrittenLog::new();
         let log = RefusalLog::new(Rate::per_second(1).ok());
         assert!(log.write(&refusal, Protocol::Http, Timestamp::from_secs(1)));
         let text = written.text();

@@ -76,7 +76,7 @@ mod tests {
     async fn a_store_out_of_memory_is_logged_with_the_setting_to_raise() {
         let name = "a_store_out_of_memory_is_logged_with_the_setting_to_raise";
         let Some(server) = RedisServer::start(&["--maxmemory", "1"]) else { return skip(name) };
-        let (written, _listening) = WrittenLog::of_thread();
+        let (written, _listening) = WrittenLog::new();
         let store = redis_store::at(&server.url());
         let shared = SharedStore::new(Arc::new(store.clone()));
         let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();

@@ -11,7 +11,7 @@ pub(crate) struct WrittenLog(Arc<Mutex<Vec<u8>>>);
 
 impl WrittenLog {
     /// The text of all that this thread logs until the guard is dropped.
-    pub(crate) fn of_thread() -> (Self, DefaultGuard) {
+    pub(crate) fn new() -> (Self, DefaultGuard) {
         let written = Self::default();
         let writer = written.clone();
         let subscriber =

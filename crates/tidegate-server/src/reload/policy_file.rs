@@ -45,7 +45,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -88,7 +88,7 @@ impl PolicyFile {
     /// with.
     pub fn look(&mut self, wall: SystemTime) -> PolicyFileLook {
         let stamp = match fs::metadata(&self.path) {
-            Ok(metadata) => Stamp::of(&metadata),
+            Ok(metadata) => Stamp::from_metadata(&metadata),
             Err(error) => return self.unreadable(error),
         };
         if self.seen == Some(stamp) {
@@ -140,14 +140,14 @@ fn has_rested(stamp: Stamp, wall: SystemTime, rest: Duration) -> bool {
 
 fn read(path: &Path) -> io::Result<(Stamp, Vec<u8>)> {
     let file = open_regular(path)?;
-    let before = Stamp::of(&file.metadata()?);
+    let before = Stamp::from_metadata(&file.metadata()?);
     if before.bytes > POLICY_BYTES_MAX {
         let text = format!("it has {} bytes, more than the {POLICY_BYTES_MAX} of a policy", before.bytes);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
     }
     let mut bytes = Vec::new();
     (&file).take(POLICY_BYTES_MAX).read_to_end(&mut bytes)?;
-    if Stamp::of(&file.metadata()?) != before {
+    if Stamp::from_metadata(&file.metadata()?) != before {
         return Err(io::ErrorKind::Interrupted.into());
     }
     Ok((before, bytes))

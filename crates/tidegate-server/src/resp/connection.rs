@@ -107,7 +107,7 @@ where
         dropped: 0,
         unwritten: VecDeque::new(),
         queued: 0,
-        buffered: Buffered::of(Arc::clone(&line)),
+        buffered: Buffered::new(Arc::clone(&line)),
         is_starved: false,
         answering: UnansweredCommands::new(line),
         read_bytes: READ_BYTES_MIN,

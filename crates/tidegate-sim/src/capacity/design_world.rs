@@ -309,7 +309,7 @@ fn records_of(
     names: &WorldNames,
     operation: AccessOperation,
 ) -> Vec<PartitionRecord> {
-    statuses.iter().map(|status| PartitionRecord::of(status, operation, names.node(status.node))).collect()
+    statuses.iter().map(|status| PartitionRecord::new(status, operation, names.node(status.node))).collect()
 }
 
 /// The records with the units of both directions together.

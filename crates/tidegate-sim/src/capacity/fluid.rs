@@ -23,7 +23,7 @@ pub struct FluidShares {
 }
 
 impl FluidShares {
-    pub(crate) fn of(spec: &TableSpec, source: &ArrivalSource, seconds: u32) -> Self {
+    pub(crate) fn new(spec: &TableSpec, source: &ArrivalSource, seconds: u32) -> Self {
         let partitions = spec.partitions;
         let rate = units(spec.units_per_second);
         let base = rate / f64::from(partitions);

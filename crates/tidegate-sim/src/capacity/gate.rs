@@ -53,7 +53,7 @@ pub fn judge_design(
     match summary.of_design(design) {
         Some(result) => {
             let (figure, is_within) = judge(result);
-            GateLine::of(experiment, what, figure, bound, is_within)
+            GateLine::new(experiment, what, figure, bound, is_within)
         }
         None => GateLine {
             experiment,
@@ -79,7 +79,7 @@ fn order(summary: &TableSummary) -> Option<GateLine> {
     let medians: Vec<String> = summary.designs.iter().map(|one| percent(one.median)).collect();
     let what = format!("{}: order of {}", summary.id, letters.join(", "));
     let bound = "falling, within 0.05 points or 1 %".to_owned();
-    Some(GateLine::of("E-SKEW", what, medians.join(", "), bound, is_in_order))
+    Some(GateLine::new("E-SKEW", what, medians.join(", "), bound, is_in_order))
 }
 
 /// Each cut lowers the throttled share of its range by a tenth within a minute.
@@ -97,7 +97,7 @@ fn tenants(runs: &[CapacityRun]) -> Option<GateLine> {
     let (throttled, offered) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
     let what = format!("refusals of tenants within their throughput, of {offered} requests");
     (offered > 0)
-        .then(|| GateLine::of("E-ISO", what, throttled.to_string(), "exactly 0".to_owned(), throttled == 0))
+        .then(|| GateLine::new("E-ISO", what, throttled.to_string(), "exactly 0".to_owned(), throttled == 0))
 }
 
 /// E-WHY and the invariants: nothing was found by any checker.
@@ -113,7 +113,7 @@ fn evidence(runs: &[CapacityRun]) -> Vec<GateLine> {
             _ => ("E-PROP", format!("{decisions} decisions")),
         };
         let what = format!("breaches of {} in {of}", invariant.id());
-        lines.push(GateLine::of(experiment, what, breaches.to_string(), "0".to_owned(), breaches == 0));
+        lines.push(GateLine::new(experiment, what, breaches.to_string(), "0".to_owned(), breaches == 0));
     }
     lines
 }

@@ -106,7 +106,7 @@ impl Judge {
 
     /// Judges a refused request.
     pub(crate) fn refuse(&mut self, request: &CheckedRequest, throttled: &Throttled<'_>) {
-        self.checker.refuse(&TracedRefusal::of(request.traced(), throttled));
+        self.checker.refuse(&TracedRefusal::new(request.traced(), throttled));
     }
 
     /// Judges the partitions of a table as routers know them at `at`.

@@ -52,7 +52,7 @@ impl CapacityReport {
             .iter()
             .filter(|runs| runs[0].scenario.experiment.is_none())
             .flat_map(|runs| {
-                runs[0].compared().map(|table| TableSummary::of(runs, table)).collect::<Vec<_>>()
+                runs[0].compared().map(|table| TableSummary::from_runs(runs, table)).collect::<Vec<_>>()
             })
             .collect();
         let gate = judge(&tables, &runs);

@@ -234,7 +234,7 @@ impl CapacityScenario {
     pub const TABLES_MAX: usize = 256;
 
     /// Tables of one's own.
-    pub fn of_tables(
+    pub fn from_tables(
         seed: u64,
         seconds: u32,
         designs: Vec<Design>,

@@ -49,7 +49,7 @@ pub struct DesignSummary {
 impl TableSummary {
     /// The summary of the table at position `table` in runs that differ in their seed alone; at
     /// least one.
-    pub(crate) fn of(runs: &[&CapacityRun], table: usize) -> Self {
+    pub(crate) fn from_runs(runs: &[&CapacityRun], table: usize) -> Self {
         let scenario = &runs[0].scenario;
         let place = runs[0].compared().position(|compared| compared == table).unwrap_or(0);
         let fluid =

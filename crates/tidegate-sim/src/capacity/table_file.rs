@@ -169,7 +169,7 @@ impl TableFile {
         let onset = self.onset.unwrap_or(0);
         CapacityScenario {
             onset,
-            ..CapacityScenario::of_tables(seed, seconds, designs, nodes.collect(), tables)
+            ..CapacityScenario::from_tables(seed, seconds, designs, nodes.collect(), tables)
         }
     }
 

@@ -37,7 +37,7 @@ impl CapacityWorld {
     pub fn new(scenario: &CapacityScenario) -> Result<Self, CapacityScenarioError> {
         scenario.check()?;
         let streams = StreamSource::all(scenario);
-        let names = WorldNames::of(scenario);
+        let names = WorldNames::from_scenario(scenario);
         let fluid = fluid_of(scenario, &streams);
         let designs = scenario
             .designs
@@ -131,6 +131,6 @@ fn fluid_of(scenario: &CapacityScenario, streams: &[StreamSource]) -> Vec<FluidS
     let compared = tables.filter(|(_, spec)| spec.role == TableRole::Compared);
     let first = |table| streams.iter().find(|stream| stream.table == table);
     compared
-        .filter_map(|(table, spec)| Some(FluidShares::of(spec, &first(table)?.source, scenario.seconds)))
+        .filter_map(|(table, spec)| Some(FluidShares::new(spec, &first(table)?.source, scenario.seconds)))
         .collect()
 }

@@ -12,7 +12,7 @@ pub(crate) struct WorldNames {
 }
 
 impl WorldNames {
-    pub(crate) fn of(scenario: &CapacityScenario) -> Self {
+    pub(crate) fn from_scenario(scenario: &CapacityScenario) -> Self {
         Self {
             nodes: scenario.nodes.iter().map(|node| node.name.clone()).zip(0..).collect(),
             tables: scenario.tables.iter().map(|table| table.name.clone()).zip(0..).collect(),

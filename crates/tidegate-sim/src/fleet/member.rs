@@ -83,7 +83,7 @@ impl MemberFactory {
     /// Starts a member, which remembers nothing.
     pub(crate) fn start(&mut self, member: &mut Member) -> Result<(), ScenarioError> {
         self.runs += 1;
-        let mut leases = LeaseConfig::of(self.runs);
+        let mut leases = LeaseConfig::new(self.runs);
         (leases.holders_max, leases.locks_max) = (self.scenario.holders_max as usize, 1);
         let mut config = EngineConfig::seeded(self.chance.seeds());
         (config.table.bytes, config.table.ring_share_percent) = (self.table_bytes, 0);
@@ -120,7 +120,7 @@ fn tables(scenario: &Scenario) -> Result<Capacity, ScenarioError> {
     };
     let node = TableConfig::UNITS_PER_SECOND_MAX;
     let tables = (0..scenario.keys).map(|key| {
-        TableConfig::new(NAMESPACE, KeyName::of(key).as_str(), rate, 1)
+        TableConfig::new(NAMESPACE, KeyName::from_key(key).as_str(), rate, 1)
             .nodes(["node"])
             .mode(TableMode::Global)
             .ceilings(Ceilings { read: node, write: node })
@@ -138,7 +138,7 @@ pub(crate) struct KeyName {
 }
 
 impl KeyName {
-    pub(crate) fn of(mut key: u32) -> Self {
+    pub(crate) fn from_key(mut key: u32) -> Self {
         let mut bytes = [b'k'; 11];
         let mut from = bytes.len();
         loop {
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn the_name_of_a_key_is_read_back_from_the_end_of_longer_ones() {
         for key in [0, 7, 10, 999, u32::MAX - 1] {
-            let name = KeyName::of(key);
+            let name = KeyName::from_key(key);
             assert_eq!(name.as_str(), format!("k{key}"));
             assert_eq!(KeyName::read(format!("1\x05api\x08k{key}").as_bytes()), key);
             assert_eq!(KeyName::read(format!("1\x05api\x08k{key}\x05read").as_bytes()), key);

@@ -222,7 +222,7 @@ impl Simulation {
         };
         self.tally.offered(&arrival, self.now);
         self.watch.asked_for(arrival.key, arrival.cost.into(), arrival.attempt == 0, self.now);
-        let name = KeyName::of(arrival.key);
+        let name = KeyName::from_key(arrival.key);
         let attributes = [(ATTRIBUTE, name.as_str())];
         let cost = Cost::new(arrival.cost.into()).unwrap_or(Cost::ONE);
         let mut request = match self.scenario.subject {

@@ -16,7 +16,7 @@ pub(super) struct UnitSums {
 
 impl UnitSums {
     /// The sums that the partitions of a table show.
-    pub(super) fn of(view: &TableView, direction: usize) -> Self {
+    pub(super) fn from_view(view: &TableView, direction: usize) -> Self {
         view.partitions.iter().fold(Self::default(), |sums, partition| {
             let shown = &partition.directions[direction];
             Self {

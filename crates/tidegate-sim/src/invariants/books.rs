@@ -190,7 +190,7 @@ impl DirectionBook {
         let burst_max = view.burst_max.as_thousandths();
         if self.base != base {
             // Conforms once the deepest debt would be repaid.
-            self.asked = DrainingFill::of(base + DEBT_MAX, now);
+            self.asked = DrainingFill::from_thousandths(base + DEBT_MAX, now);
         }
         self.base = base;
         if (self.levels.rate, self.levels.burst_max) != (rate, burst_max) {
@@ -234,7 +234,7 @@ impl TableBook {
             largest: DEBT_MAX,
             bounds: [TableBound::default(), TableBound::default()],
             held_to: TableRate::Allocations,
-            sums: [0, 1].map(|direction| UnitSums::of(view, direction)),
+            sums: [0, 1].map(|direction| UnitSums::from_view(view, direction)),
             pace: ReshapePace::default(),
             liveness: [ServedMinutes::default(), ServedMinutes::default()],
         };
@@ -271,7 +271,7 @@ impl TableBook {
                     if level.rate == ceiling { level } else { level.with_missing(ceiling, ceiling, now) }
                 });
                 let debts = of_parents.map(|_| DEBT_MAX).sum::<i64>();
-                book.asked = DrainingFill::of(book.base + debts, now);
+                book.asked = DrainingFill::from_thousandths(book.base + debts, now);
             }
             made
         });

@@ -369,7 +369,7 @@ pub(super) struct DrainingFill {
 
 impl DrainingFill {
     /// A fill of so many thousandths.
-    pub(super) const fn of(thousandths: i64, now: u64) -> Self {
+    pub(super) const fn from_thousandths(thousandths: i64, now: u64) -> Self {
         Self { amount: fine(thousandths), at: now }
     }
 

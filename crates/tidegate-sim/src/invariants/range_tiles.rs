@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_gap_an_overlap_and_a_missing_end_are_found() {
-        let range = |index| KeyRange::of_partition(index, 4).unwrap();
+        let range = |index| KeyRange::from_partition(index, 4).unwrap();
         let all = [0, 1, 2, 3].map(range);
         assert_eq!(check_tiles(&all), None);
         assert!(check_tiles([&all[0], &all[2], &all[3]]).unwrap().contains("does not begin where"));

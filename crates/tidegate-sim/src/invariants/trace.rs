@@ -68,7 +68,7 @@ pub struct TracedReturn {
 
 impl TracedAdmission {
     /// The admission that made `hold`, of an access that weighs what it was charged.
-    pub const fn of(hold: &UnitsHold) -> Self {
+    pub const fn from_hold(hold: &UnitsHold) -> Self {
         let access = TracedAccess {
             at: hold.charged_at(),
             table: hold.table_position(),
@@ -83,7 +83,7 @@ impl TracedAdmission {
 
 impl TracedRefusal {
     /// The refusal of `access`.
-    pub const fn of(access: TracedAccess, throttled: &Throttled<'_>) -> Self {
+    pub const fn new(access: TracedAccess, throttled: &Throttled<'_>) -> Self {
         let Throttled { partition, bound, level, .. } = *throttled;
         Self { access, partition, bound, level, beside: Units::ZERO }
     }

@@ -44,7 +44,7 @@ impl OverloadReport {
         let results = runs.iter().flat_map(|run| &run.designs);
         let requests =
             results.flat_map(|result| &result.services).map(|service| service.ledger.offered).sum();
-        Self { requests, variants: VariantSummary::of_all(&runs), gate, runs }
+        Self { requests, variants: VariantSummary::all_from_runs(&runs), gate, runs }
     }
 
     /// Whether no line of the gate fails.
@@ -96,6 +96,6 @@ fn checks(runs: &[OverloadRun]) -> impl Iterator<Item = GateLine> {
     OverloadRule::ALL.into_iter().map(move |rule| {
         let broken: u64 = results().filter_map(|result| result.violation_counts.get(&rule)).sum();
         let what = format!("under every design: {}; violations", rule.claim());
-        GateLine::of("checks", what, format!("{broken}"), "0".to_owned(), broken == 0)
+        GateLine::new("checks", what, format!("{broken}"), "0".to_owned(), broken == 0)
     })
 }

@@ -51,12 +51,12 @@ pub struct VariantClient {
 
 impl VariantSummary {
     /// The summaries of runs, in the order in which variants first come.
-    pub(crate) fn of_all(runs: &[OverloadRun]) -> Vec<Self> {
+    pub(crate) fn all_from_runs(runs: &[OverloadRun]) -> Vec<Self> {
         let groups = grouped(runs, |run| (run.scenario.experiment, run.scenario.variant.as_str()));
-        groups.iter().map(|group| Self::of(group)).collect()
+        groups.iter().map(|group| Self::from_runs(group)).collect()
     }
 
-    fn of(runs: &[&OverloadRun]) -> Self {
+    fn from_runs(runs: &[&OverloadRun]) -> Self {
         let first = runs[0];
         let design = |place: usize| {
             let values = |value: &dyn Fn(&OverloadRun, &OverloadResult) -> f64| -> Vec<f64> {

@@ -220,7 +220,7 @@ impl Player {
             self.families[family][0].clone()
         };
         let key = Key::new("ledgers", &[family as u8], &[self.random.below(self.manner.keys) as u8]).unwrap();
-        let terms = Terms::of(&algorithm, Timestamp::from_nanos(self.now)).unwrap();
+        let terms = Terms::from_algorithm(&algorithm, Timestamp::from_nanos(self.now)).unwrap();
         let scale = if terms.quota() > 0 { terms.quota() } else { terms.largest().max(1) };
         // Less than there is, so that somebody without a place finds something.
         let scale = if self.manner.is_crowd { 1 + scale / 1000 } else { scale };
@@ -556,7 +556,7 @@ async fn rates_of_another_period_are_brought_to_this_one() {
             _ => fixed(1000, DAY, WindowStart::Epoch),
         };
         let mut now = START + SECOND + random.below(1000) * MS;
-        let terms = Terms::of(&algorithm, Timestamp::from_nanos(now)).unwrap();
+        let terms = Terms::from_algorithm(&algorithm, Timestamp::from_nanos(now)).unwrap();
         let period = Duration::from_micros(4_000_000 + random.below(56_000_000));
         let other = terms.clone().with_period(period).unwrap();
         let kind = if round % 3 == 2 { 8 } else { 7 };
@@ -596,7 +596,7 @@ async fn what_drains_is_counted_exactly_where_products_are_beyond_doubles() {
     let Stand { store, hands, client, .. } = &mut stand;
     // Powers of two, so that such remainders are met.
     let algorithm = bucket(3_000_000_001, 8_388_608_000, 1 << 44);
-    let terms = Terms::of(&algorithm, Timestamp::from_nanos(START)).unwrap();
+    let terms = Terms::from_algorithm(&algorithm, Timestamp::from_nanos(START)).unwrap();
     let mut ledger = Ledger::begin(&terms, &epoch);
     let key = Key::new("ledgers", b"digits", b"").unwrap();
     let (mut random, mut now) = (Random::new(5), START);

@@ -167,7 +167,7 @@ impl Record {
         let algorithm = numbers.read(reader.bytes(usize::from(length)).ok_or(SHORT)?)?;
         let usage = match &*algorithm {
             lent if layout == LEDGER_LAYOUT => {
-                let terms = Terms::of(lent, Timestamp::MIN);
+                let terms = Terms::from_algorithm(lent, Timestamp::MIN);
                 let terms = terms.map_err(|_| "a ledger of a limit that cannot be leased")?;
                 let ledger = reader.ledger().ok_or("no ledger where one should be")?;
                 terms.with_period(ledger.period()).map_err(|_| "a ledger of a lease period out of range")?;

@@ -9,7 +9,7 @@ fn request(uri: &str, headers: &[(&str, &[u8])]) -> Request<()> {
 }
 
 fn taken(extract: &impl Extract, request: &Request<()>) -> Result<Option<String>, String> {
-    let value = extract.extract(&Head::of(request));
+    let value = extract.extract(&Head::from_request(request));
     value.map(|value| value.map(Cow::into_owned)).map_err(|rejection| rejection.to_string())
 }
 
@@ -69,7 +69,7 @@ fn client_of(peer: &str, forwarded: &[&str], trusted: &[&str]) -> String {
     for value in forwarded {
         request.headers_mut().append("x-forwarded-for", value.parse().unwrap());
     }
-    extract.extract(&Head::of(&request)).unwrap().unwrap().into_owned()
+    extract.extract(&Head::from_request(&request)).unwrap().unwrap().into_owned()
 }
 
 #[test]

@@ -69,8 +69,8 @@ const CLAIMING: CallerGroup = CallerGroup { class: "critical_plus", ..LOUD };
 pub(crate) fn run(context: &RunContext, concurrency: &str) -> AttackResult {
     let policy = policy(concurrency, "requests: 150, wait: 500ms", QUIET.class, None);
     let within = Duration::from_secs_f64(context.minutes() * 60.0);
-    let fair = NeighbourRun::of(context, &policy, &[LOUD], within.mul_f64(FAIR_PART))?;
-    let beside = NeighbourRun::of(context, &policy, HOSTILE, within.mul_f64(1.0 - FAIR_PART))?;
+    let fair = NeighbourRun::run(context, &policy, &[LOUD], within.mul_f64(FAIR_PART))?;
+    let beside = NeighbourRun::run(context, &policy, HOSTILE, within.mul_f64(1.0 - FAIR_PART))?;
     let part = beside.per_second() / fair.per_second().max(f64::MIN_POSITIVE);
     let (p99_fair, p99) = (fair.p99(), beside.p99());
     let expiry_part = f64::from(beside.expiring.len() as u32) / f64::from(beside.seconds.max(1));
@@ -100,7 +100,7 @@ struct NeighbourRun {
 }
 
 impl NeighbourRun {
-    fn of(
+    fn run(
         context: &RunContext,
         policy: &str,
         loud: &[CallerGroup],
@@ -134,7 +134,7 @@ impl NeighbourRun {
 
 /// The 99th percentile; 0 of nothing.
 fn percentile_99<'all>(requests: impl Iterator<Item = &'all ServedRequest>) -> f64 {
-    Percentiles::of(requests.map(|request| request.waited)).p99.as_secs_f64()
+    Percentiles::from_durations(requests.map(|request| request.waited)).p99.as_secs_f64()
 }
 
 /// The seconds from now on in which places expire, and the one before each.

@@ -54,7 +54,7 @@ struct Charged {
 }
 
 impl Charged {
-    fn of(hold: &UnitsHold) -> Self {
+    fn from_hold(hold: &UnitsHold) -> Self {
         Self {
             table: hold.table as usize,
             is_read: hold.is_read,
@@ -163,7 +163,7 @@ impl World {
                     if is_read { Access::read(name, &key, size) } else { Access::write(name, &key, size) };
                 match self.capacity.admit(SHOP, &access, now).unwrap() {
                     Admission::Admit(hold) => {
-                        self.book(Charged::of(&hold), hold.units().as_thousandths());
+                        self.book(Charged::from_hold(&hold), hold.units().as_thousandths());
                         self.holds.push(hold);
                     }
                     Admission::Throttle(throttled) => {
@@ -184,10 +184,10 @@ impl World {
             }
             13 => {
                 let id = *self.random.choose(&self.ids(table));
-                let at = Position::of_hash(key_hash(&self.key()));
+                let at = Position::from_hash(key_hash(&self.key()));
                 let shares = SplitShares {
-                    read: Share::of_parts(self.random.below(100), self.random.below(100)),
-                    write: Share::of_parts(self.random.below(100), self.random.below(100)),
+                    read: Share::from_parts(self.random.below(100), self.random.below(100)),
+                    write: Share::from_parts(self.random.below(100), self.random.below(100)),
                 };
                 if self.ids(table).len() < 16 {
                     let _ = self.capacity.split(SHOP, name, id, at, shares, now);
@@ -215,7 +215,7 @@ impl World {
 
     /// Ends a hold, and checks that its units go to the partition that owns its position.
     fn end(&mut self, hold: UnitsHold) {
-        let account = Charged::of(&hold);
+        let account = Charged::from_hold(&hold);
         let (table, is_read) = (account.table, account.is_read);
         let before = self.by_partition(table, is_read);
         let owner = {

@@ -340,7 +340,7 @@ fn the_tokens_of_a_table_admit_it_and_its_lease_sets_them() {
     let table =
         TableConfig::new(SHOP, "orders", 100, 2000).mode(TableMode::Global).partitions(4).nodes(["a"]);
     let capacity = Capacity::builder().node("a", 100_000).table(table).build_at(NOW).unwrap();
-    let terms = TokenTerms::of_rate(Units::whole(300));
+    let terms = TokenTerms::from_rate(Units::whole(300));
     capacity.set_tokens(SHOP, "orders", tidegate_core::AccessOperation::Write, terms, NOW).unwrap();
     let (admitted, refused) = writes_at_once(&capacity, "orders", NOW);
     // As much as one large request, the least depth.
@@ -369,7 +369,7 @@ fn a_partition_that_moves_refuses_until_then_and_charges_nothing() {
 fn a_change_of_a_partition_that_was_split_meanwhile_is_an_error() {
     let capacity = orders(2);
     let before = capacity.partitions(SHOP, "orders", NOW).unwrap().next().unwrap();
-    let middle = Position::of_hash(before.range.words().1 / 2);
+    let middle = Position::from_hash(before.range.words().1 / 2);
     let ids = capacity.split(SHOP, "orders", before.id, middle, SplitShares::HALF, NOW).unwrap();
     assert_eq!(ids, [PartitionId(2), PartitionId(3)]);
     let state = capacity.fingerprint();
@@ -378,7 +378,7 @@ fn a_change_of_a_partition_that_was_split_meanwhile_is_an_error() {
     assert!(capacity.merge(SHOP, "orders", before.id, NOW).is_err());
     assert!(capacity.place(SHOP, "orders", 0, "b", NOW).is_err());
     // A cut at the first position or outside.
-    for at in [Position::FIRST, Position::of_hash(u64::MAX)] {
+    for at in [Position::FIRST, Position::from_hash(u64::MAX)] {
         assert!(capacity.split(SHOP, "orders", ids[0], at, SplitShares::HALF, NOW).is_err());
     }
     // The last one, and neighbours on different nodes.
@@ -400,11 +400,11 @@ fn a_change_of_a_partition_that_was_split_meanwhile_is_an_error() {
 fn tables_by_range_and_by_slot_are_cut_where_their_keys_are() {
     let range = TableConfig::new(SHOP, "users", 100, 100)
         .partition_by(PartitionBy::Range)
-        .cut_at([Position::of_bytes(b"m")])
+        .cut_at([Position::from_bytes(b"m")])
         .nodes(["a"]);
     let slot = TableConfig::new(SHOP, "cache", 100, 100)
         .partition_by(PartitionBy::Slot)
-        .cut_at([Position::of_slot(5461), Position::of_slot(10_923)])
+        .cut_at([Position::from_slot(5461), Position::from_slot(10_923)])
         .nodes(["a"]);
     let capacity = Capacity::builder().node("a", 10_000).table(range).table(slot).build_at(NOW).unwrap();
     let holder =
@@ -422,7 +422,7 @@ fn tables_by_range_and_by_slot_are_cut_where_their_keys_are() {
     let hold = admitted(&capacity, &Access::write("users", b"nora", 10 << 10), NOW);
     let before: Vec<_> = capacity.partitions(SHOP, "users", NOW).unwrap().collect();
     let [_, right] = capacity
-        .split(SHOP, "users", before[1].id, Position::of_bytes(b"n"), SplitShares::HALF, NOW)
+        .split(SHOP, "users", before[1].id, Position::from_bytes(b"n"), SplitShares::HALF, NOW)
         .unwrap();
     let left_of = |id| {
         let status = capacity.partitions(SHOP, "users", NOW).unwrap().find(|one| one.id == id).unwrap().write;
@@ -438,13 +438,13 @@ fn tables_by_range_and_by_slot_are_cut_where_their_keys_are() {
 fn bounds_that_do_not_tile_and_groups_that_do_not_fit_are_errors() {
     let node = || Capacity::builder().node("a", 10_000).node("b", 10_000);
     let table = || TableConfig::new(SHOP, "t", 100, 100).nodes(["a", "b"]);
-    let cut = |bounds: &[u64]| table().cut_at(bounds.iter().map(|bound| Position::of_hash(*bound)));
+    let cut = |bounds: &[u64]| table().cut_at(bounds.iter().map(|bound| Position::from_hash(*bound)));
     let cases = [
         (node().table(cut(&[5, 5])), "do not tile its keys"),
         (node().table(cut(&[7, 5])), "do not tile its keys"),
         (node().table(cut(&[0])), "do not tile its keys"),
         (
-            node().table(table().partition_by(PartitionBy::Slot).cut_at([Position::of_hash(16_384)])),
+            node().table(table().partition_by(PartitionBy::Slot).cut_at([Position::from_hash(16_384)])),
             "do not tile",
         ),
         (node().table(table().replicas(0)), "groups of 0 on 2 nodes"),

@@ -78,8 +78,8 @@ fn isolate(mode: TableMode) {
             let ids: Vec<_> = capacity.partitions(SHOP, "attacker", at).unwrap().collect();
             let one = &ids[dice.below(ids.len() as u64) as usize];
             let (first, last) = one.range.words();
-            let middle = Position::of_hash(first + (last - first) / 2 + 1);
-            let shares = SplitShares { read: Share::of_parts(1, dice.below(9)), write: Share::HALF };
+            let middle = Position::from_hash(first + (last - first) / 2 + 1);
+            let shares = SplitShares { read: Share::from_parts(1, dice.below(9)), write: Share::HALF };
             splits += u64::from(capacity.split(SHOP, "attacker", one.id, middle, shares, at).is_ok());
             let ids: Vec<_> = capacity.partitions(SHOP, "attacker", at).unwrap().map(|one| one.id).collect();
             let id = ids[dice.below(ids.len() as u64) as usize];

@@ -14,7 +14,7 @@ fn range() -> KeyRange {
 fn sorted(slots: &[u16]) -> PositionList {
     let mut list = PositionList::with_capacity(PartitionBy::Slot, slots.len());
     for slot in slots {
-        list.push(Position::of_slot(*slot));
+        list.push(Position::from_slot(*slot));
     }
     list.sort();
     list
@@ -39,7 +39,7 @@ fn verdict_at(
         for access in 0..units * 10 {
             let now = Timestamp::from_millis(start + window * 10_000 + access * 1000 / units);
             let position = key(&mut random, window * units * 10 + access);
-            sketch.record(Position::of_slot(position as u16), 1000, now);
+            sketch.record(Position::from_slot(position as u16), 1000, now);
         }
         samples.extend(sketch.take_sample(Timestamp::from_millis(start + (window + 1) * 10_000)));
     }
@@ -85,14 +85,14 @@ fn a_heavy_median_is_cut_on_the_side_that_helps() {
         if random.fraction() < 0.6 { 4000 } else { 4001 + random.next_u64() % 12_000 }
     };
     let SplitVerdict::Split(cut) = verdict(3, 1500, skewed) else { panic!() };
-    assert_eq!(cut.at, Position::of_slot(4001), "behind the key: before it nothing is parted");
+    assert_eq!(cut.at, Position::from_slot(4001), "behind the key: before it nothing is parted");
     assert!(cut.benefit > Units::whole(400), "{cut:?}");
     // And all to its left.
     let mirrored = |random: &mut SplitMix64, _| {
         if random.fraction() < 0.6 { 12_000 } else { random.next_u64() % 12_000 }
     };
     let SplitVerdict::Split(cut) = verdict(3, 1500, mirrored) else { panic!() };
-    assert!(cut.at <= Position::of_slot(12_000), "{cut:?}");
+    assert!(cut.at <= Position::from_slot(12_000), "{cut:?}");
     assert!(cut.benefit > Units::whole(400), "{cut:?}");
 }
 
@@ -104,7 +104,7 @@ fn one_key_above_the_ceiling_is_parted_from_its_neighbours_by_two_cuts_at_most()
         }
     };
     let SplitVerdict::HotKey { position, cuts } = verdict(3, 3000, hot(0.5)) else { panic!() };
-    assert_eq!(position, Position::of_slot(8000));
+    assert_eq!(position, Position::from_slot(8000));
     let at: Vec<u64> = cuts.iter().map(|cut| cut.at.first_word()).collect();
     assert_eq!(at, [8000, 8001]);
     // Neighbours that are not worth a cut.
@@ -199,7 +199,7 @@ fn scans_are_not_cut() {
     for window in 0..3_u64 {
         for access in 0..20_000_u64 {
             let now = Timestamp::from_millis(100_000 + window * 10_000 + access / 2);
-            sketch.record(Position::of_slot((access * 7919 % 16_384) as u16), 1000, now);
+            sketch.record(Position::from_slot((access * 7919 % 16_384) as u16), 1000, now);
         }
         windows.extend(sketch.take_sample(Timestamp::from_millis(100_000 + (window + 1) * 10_000)));
     }

@@ -36,8 +36,11 @@ fn direction() -> DirectionView {
 
 /// A partition on the nodes 0 to `members`.
 fn partition(id: u32, first: u64, end: Option<u64>, members: usize) -> PartitionView {
-    let range =
-        KeyRange { by: PartitionBy::Hash, first: Position::of_hash(first), end: end.map(Position::of_hash) };
+    let range = KeyRange {
+        by: PartitionBy::Hash,
+        first: Position::from_hash(first),
+        end: end.map(Position::from_hash),
+    };
     let members = MemberPositions::new(0..members);
     PartitionView { id: PartitionId(id), range, members, directions: [direction(); 2] }
 }
@@ -85,7 +88,7 @@ impl SmallTrace {
         TracedAccess {
             at: at(millis),
             table: 0,
-            position: Position::of_hash(7),
+            position: Position::from_hash(7),
             operation: AccessOperation::Write,
             units: Units::whole(units),
             is_first: true,
@@ -277,8 +280,8 @@ fn i10_and_i11_a_cut_that_keeps_everything_passes_and_any_that_does_not_is_found
     assert!(after_cut(|view| write(view, 0, |one| one.base = Units::whole(6))).contains(&10));
     assert!(after_cut(|view| write(view, 1, |one| one.rate = Units::whole(6))).contains(&10));
     // A gap, an overlap, and a number that is used twice.
-    assert!(after_cut(|view| view.partitions[1].range.first = Position::of_hash(101)).contains(&10));
-    assert!(after_cut(|view| view.partitions[1].range.first = Position::of_hash(99)).contains(&10));
+    assert!(after_cut(|view| view.partitions[1].range.first = Position::from_hash(101)).contains(&10));
+    assert!(after_cut(|view| view.partitions[1].range.first = Position::from_hash(99)).contains(&10));
     let mut trace = SmallTrace::of(TableMode::Burst, 1);
     trace.look(1000, |view| cut(view, [1, 2]));
     trace.look(1000, |view| view.partitions = vec![partition(0, 0, None, 1)]);

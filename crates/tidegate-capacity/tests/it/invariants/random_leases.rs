@@ -52,7 +52,7 @@ impl LeasedTable {
     fn new(seed: u64) -> Self {
         let now = Timestamp::from_secs(1_795_210_800);
         let algorithm = Algorithm::bucket(Rate::per_second(RATE).expect("not zero")).expect("in range");
-        let terms = Terms::of(&algorithm, now).expect("buckets can be lent");
+        let terms = Terms::from_algorithm(&algorithm, now).expect("buckets can be lent");
         let epoch = Epoch { number: 1, began: now, is_after_loss: false };
         let units = Units::whole(RATE);
         let ttl_ns_max = terms.period().as_nanos() as u64;

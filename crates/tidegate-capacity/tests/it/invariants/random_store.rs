@@ -192,7 +192,7 @@ impl RandomStore {
                 let rate = Units::whole(self.draws.below(100));
                 match self.draws.below(8) {
                     0 => {
-                        let terms = TokenTerms::of_rate(Units::whole(50 + self.draws.below(400)));
+                        let terms = TokenTerms::from_rate(Units::whole(50 + self.draws.below(400)));
                         let is_done = self.capacity.set_tokens(SHOP, name, operation, terms, now).is_ok();
                         self.note("tokens", is_done);
                     }
@@ -220,10 +220,10 @@ impl RandomStore {
 
     /// Cuts a partition once, or twice around a key.
     fn cut(&mut self, table: usize) {
-        let [at, other] = [0; 2].map(|_| Position::of_hash(key_hash(&self.key())));
+        let [at, other] = [0; 2].map(|_| Position::from_hash(key_hash(&self.key())));
         let [shares, rest] = [0; 2].map(|_| SplitShares {
-            read: Share::of_parts(self.draws.below(100), self.draws.below(100)),
-            write: Share::of_parts(self.draws.below(100), self.draws.below(100)),
+            read: Share::from_parts(self.draws.below(100), self.draws.below(100)),
+            write: Share::from_parts(self.draws.below(100), self.draws.below(100)),
         });
         let owner = self.capacity.partition_at(SHOP, TABLES[table], at.min(other));
         let (id, _) = owner.expect("it is a table of the store");
@@ -297,7 +297,7 @@ impl RandomStore {
         match self.capacity.admit(SHOP, &access, now).expect("the table is one of the store") {
             Admission::Admit(hold) => {
                 let charges = core::iter::once(&hold).chain(hold.indexes()).filter_map(|one| {
-                    let mut admission = TracedAdmission::of(one);
+                    let mut admission = TracedAdmission::from_hold(one);
                     admission.access.is_first = !is_repeated;
                     self.checker.admit(&admission)
                 });
@@ -313,12 +313,12 @@ impl RandomStore {
                 let access = TracedAccess {
                     at: now,
                     table,
-                    position: Position::of_hash(key_hash(key)),
+                    position: Position::from_hash(key_hash(key)),
                     operation: throttled.operation,
                     units: throttled.units,
                     is_first: !is_repeated,
                 };
-                let mut refusal = TracedRefusal::of(access, &throttled);
+                let mut refusal = TracedRefusal::new(access, &throttled);
                 if throttled.index.is_some() {
                     refusal.beside = Units::whole(units);
                 }

@@ -35,14 +35,14 @@ fn run(mut table: TableConfig, per_second: u64, seconds: u64, is_servable: bool)
         let access = TracedAccess {
             at,
             table: 0,
-            position: Position::of_hash(key_hash(key.as_bytes())),
+            position: Position::from_hash(key_hash(key.as_bytes())),
             operation: AccessOperation::Write,
             units: Units::whole(1),
             is_first: true,
         };
         match capacity.admit(SHOP, &write, at).expect("the table is one of the store") {
-            Admission::Admit(hold) => drop(checker.admit(&TracedAdmission::of(&hold))),
-            Admission::Throttle(throttled) => checker.refuse(&TracedRefusal::of(access, &throttled)),
+            Admission::Admit(hold) => drop(checker.admit(&TracedAdmission::from_hold(&hold))),
+            Admission::Throttle(throttled) => checker.refuse(&TracedRefusal::new(access, &throttled)),
         }
         if is_servable && number.is_multiple_of(per_second) {
             checker.look_at_table(&view_of(&capacity, 0, at));
@@ -87,7 +87,7 @@ pub(crate) fn cut_while_cool(seed: u64) -> (Violations, Option<u64>) {
     for second in 1..=1320 {
         let now = begin.saturating_add(Duration::from_secs(second));
         if second == cut_at {
-            let at = Position::of_hash(draws.below(u64::MAX) | 1);
+            let at = Position::from_hash(draws.below(u64::MAX) | 1);
             let cut = capacity.split(SHOP, "orders", PartitionId(0), at, SplitShares::HALF, now);
             cut.expect("the position is within the only partition");
             checker.look_at_table(&view_of(&capacity, 0, now));

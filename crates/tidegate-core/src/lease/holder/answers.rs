@@ -41,7 +41,7 @@ impl Holder {
         self.asked = now.saturating_add(grant.again);
         self.is_lost = grant.is_lost;
         let units = self.take_lease(terms, grant, sent, now);
-        self.balance = Balance::of(terms, level, self.level / period_ns(terms) + units, now);
+        self.balance = Balance::new(terms, level, self.level / period_ns(terms) + units, now);
         units
     }
 

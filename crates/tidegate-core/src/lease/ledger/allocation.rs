@@ -88,7 +88,7 @@ const SHARE_BITS: u32 = 22;
 
 impl Wanted {
     /// Of the holders with a lease, that at `own` aside, which has just said `demand`.
-    pub(super) fn of(leases: &[Lease], own: Option<usize>, demand: u32, now_us: u64, quota: u64) -> Self {
+    pub(super) fn new(leases: &[Lease], own: Option<usize>, demand: u32, now_us: u64, quota: u64) -> Self {
         let mut wanted = Self { quota, members: 1, total: demand.into() };
         for (index, lease) in leases.iter().enumerate() {
             if Some(index) != own && lease.is_alive(now_us) {

@@ -108,7 +108,7 @@ impl LedgerStep<'_> {
     fn grant_tokens(&mut self, window: &LeaseWindow, index: Option<usize>, ask: &Ask) -> Grant {
         let now_us = self.now_us;
         let free = window.limit.saturating_sub(self.ledger.used);
-        let wanted = Wanted::of(&self.ledger.leases, index, ask.demand, now_us, 0);
+        let wanted = Wanted::new(&self.ledger.leases, index, ask.demand, now_us, 0);
         let half = free / (2 * wanted.members);
         let share = half.max(1);
         // The last units stay in the ledger for asks with a waiting request: no other member could

@@ -232,7 +232,7 @@ fn the_refill_does_not_depend_on_how_often_it_is_looked_at() {
         let rate = Rate::new(units, core::time::Duration::from_nanos(per_ns)).unwrap();
         let algorithm = Algorithm::Bucket(Bucket::new(rate, 1_000_000).unwrap());
         let start = crate::time::Timestamp::from_nanos(super::world::START);
-        let terms = Terms::of(&algorithm, start).unwrap();
+        let terms = Terms::from_algorithm(&algorithm, start).unwrap();
         let epoch = Epoch { number: 1, began: start, is_after_loss: false };
         let (mut once, mut often) = (Ledger::begin(&terms, &epoch), Ledger::begin(&terms, &epoch));
         let leaves =
@@ -251,7 +251,7 @@ fn the_refill_does_not_depend_on_how_often_it_is_looked_at() {
 #[test]
 fn tokens_held_to_the_end_of_a_lease_hold_up_what_is_used_though_nobody_looks() {
     let algorithm = bucket(100, 400);
-    let terms = Terms::of(&algorithm, at(0)).unwrap();
+    let terms = Terms::from_algorithm(&algorithm, at(0)).unwrap();
     let epoch = Epoch { number: 1, began: at(0), is_after_loss: false };
     let mut ledger = Ledger::begin(&terms, &epoch);
     let ask = |member, seq, need| {
@@ -276,7 +276,7 @@ fn at(nanos: u64) -> Timestamp {
 #[test]
 fn those_without_a_place_that_find_nothing_come_back_each_at_another_time() {
     let algorithm = bucket(1000, 1000);
-    let terms = Terms::of(&algorithm, Timestamp::MIN).unwrap();
+    let terms = Terms::from_algorithm(&algorithm, Timestamp::MIN).unwrap();
     let epoch = Epoch { number: 1, began: Timestamp::MIN, is_after_loss: false };
     let mut ledger = Ledger::begin(&terms, &epoch);
     let mut ask = |member: u64, need: u64| {

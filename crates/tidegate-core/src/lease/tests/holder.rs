@@ -15,7 +15,7 @@ fn at(nanos: u64) -> Timestamp {
 
 fn terms(per_second: u64, burst: u64) -> Terms {
     let bucket = Bucket::new(Rate::per_second(per_second).unwrap(), burst).unwrap();
-    Terms::of(&Algorithm::Bucket(bucket), at(0)).unwrap()
+    Terms::from_algorithm(&Algorithm::Bucket(bucket), at(0)).unwrap()
 }
 
 fn grant(ask: &Ask, lump: u32, rate: u32, ttl: Duration) -> Grant {
@@ -388,7 +388,8 @@ fn a_holder_that_leaves_takes_nothing_more() {
 
 #[test]
 fn terms_that_cannot_be_counted_everywhere_say_what_to_do() {
-    let of = |algorithm: &Algorithm| Terms::of(algorithm, at(0)).map_err(|error| error.to_string());
+    let of =
+        |algorithm: &Algorithm| Terms::from_algorithm(algorithm, at(0)).map_err(|error| error.to_string());
     let fast = Algorithm::Bucket(Bucket::new(Rate::per_second(1_000_000_000).unwrap(), 1).unwrap());
     assert!(of(&fast).unwrap_err().contains("count in larger units"));
     let odd = Rate::new(1, Duration::from_nanos(31_535_999_999_999_999)).unwrap();
@@ -406,10 +407,10 @@ fn windows_are_those_of_the_ledgers_time() {
     let day = Algorithm::Calendar(Calendar::new(5, CivilUnit::Day, "Europe/Berlin").unwrap());
     for (algorithm, length) in [(fixed, 60), (day, 86_400)] {
         let epoch = Epoch { number: 1, began: at(0), is_after_loss: false };
-        let mut ledger = Ledger::begin(&Terms::of(&algorithm, at(0)).unwrap(), &epoch);
+        let mut ledger = Ledger::begin(&Terms::from_algorithm(&algorithm, at(0)).unwrap(), &epoch);
         for turn in 0..3 {
             let now = at(turn * length * SECOND);
-            let terms = Terms::of(&algorithm, now).unwrap();
+            let terms = Terms::from_algorithm(&algorithm, now).unwrap();
             let mut holder = Holder::new(u32::try_from(turn).unwrap());
             let ask = holder.ask(&terms, 7, 5, now).unwrap();
             let given = ledger.ask(now, &terms, &epoch, &ask).grant.unwrap();
@@ -441,7 +442,7 @@ fn a_quota_whose_usage_was_lost_gives_nothing_until_its_window_ends_or_the_loss_
     ] {
         let epoch = Epoch { number: 2, began: lost, is_after_loss };
         let now = at(seconds * SECOND);
-        let terms = Terms::of(&algorithm, now).unwrap();
+        let terms = Terms::from_algorithm(&algorithm, now).unwrap();
         let mut holder = Holder::new(1);
         assert_eq!(holder.take(&terms, Cost::ONE, 0, now), Take::Ask);
         let ask = holder.ask(&terms, 7, 1, now).unwrap();
@@ -463,7 +464,7 @@ fn an_absent_record_is_full_whatever_the_reason() {
         for algorithm in
             [Algorithm::bucket(minute).unwrap(), Algorithm::Fixed(window), Algorithm::Calendar(calendar)]
         {
-            let terms = Terms::of(&algorithm, at(0)).unwrap();
+            let terms = Terms::from_algorithm(&algorithm, at(0)).unwrap();
             let mut ledger = Ledger::begin(&terms, &epoch);
             let ask = Holder::new(1).ask(&terms, 7, 5, at(0)).unwrap();
             assert_eq!(ledger.ask(at(0), &terms, &epoch, &ask).grant.unwrap().lump, 5, "{algorithm:?}");

@@ -42,14 +42,14 @@ fn ask(member: u64, seq: u32, need: u64) -> Ask {
 
 /// The grant to a new holder, without changing the record.
 fn granted(ledger: &Ledger, algorithm: &Algorithm, now: Timestamp) -> Grant {
-    let terms = Terms::of(algorithm, now).unwrap();
+    let terms = Terms::from_algorithm(algorithm, now).unwrap();
     ledger.clone().ask(now, &terms, &EPOCH, &ask(99, 4, 1)).grant.unwrap()
 }
 
 #[test]
 fn a_report_leaves_room_for_nobody_until_what_is_owed_has_drained() {
     let algorithm = bucket(100, 200);
-    let terms = Terms::of(&algorithm, at(0)).unwrap();
+    let terms = Terms::from_algorithm(&algorithm, at(0)).unwrap();
     let mut ledger = Ledger::begin(&terms, &EPOCH);
     // Of 900 units 700 are owed, seven seconds of the rate; a period's units are 500.
     assert_eq!(ledger.report(at(0), &terms, &EPOCH, cost(900)), 900);
@@ -100,7 +100,7 @@ fn what_is_reported_is_taken_from_what_members_admit() {
 #[test]
 fn a_report_beyond_a_window_ends_with_it_and_takes_nothing_out_of_a_hand() {
     let algorithm = minute(100);
-    let terms = Terms::of(&algorithm, at(0)).unwrap();
+    let terms = Terms::from_algorithm(&algorithm, at(0)).unwrap();
     let mut ledger = Ledger::begin(&terms, &EPOCH);
     let lent = ledger.ask(at(0), &terms, &EPOCH, &ask(1, 1, 30)).grant.unwrap();
     assert!(lent.lump >= 30);
@@ -111,7 +111,7 @@ fn a_report_beyond_a_window_ends_with_it_and_takes_nothing_out_of_a_hand() {
     let more = ledger.ask(at(3), &terms, &EPOCH, &Ask { left: lent.lump, ..ask(1, 2, 100) });
     assert_eq!(more.grant.map(|grant| (grant.lump, grant.held)), Some((0, lent.lump)));
     let next = at(60_000_000);
-    let terms = Terms::of(&algorithm, next).unwrap();
+    let terms = Terms::from_algorithm(&algorithm, next).unwrap();
     assert_eq!(ledger.used(next, &terms), 0);
     assert!(granted(&ledger, &algorithm, next).lump > 0);
 }
@@ -127,7 +127,7 @@ fn debt_has_a_bound_that_every_store_can_count_and_what_is_lent_is_not_part_of_i
         (minute(LARGEST), LARGEST),
         (largest, 1 << 40),
     ] {
-        let terms = Terms::of(&algorithm, at(0)).unwrap();
+        let terms = Terms::from_algorithm(&algorithm, at(0)).unwrap();
         let mut ledger = Ledger::begin(&terms, &EPOCH);
         for member in 1..4 {
             ledger.ask(at(0), &terms, &EPOCH, &Ask { demand: u32::MAX, ..ask(member, 4, 1) });
@@ -186,7 +186,7 @@ fn a_record_may_be_forgotten_when_it_says_and_not_before() {
         world.run(6, &[40, 10, 0]);
         world.report(60);
         let (ledger, now) = (world.ledger.unwrap(), Timestamp::from_nanos(world.now));
-        let terms = |now| Terms::of(&world.algorithm, now).unwrap();
+        let terms = |now| Terms::from_algorithm(&world.algorithm, now).unwrap();
         let when = ledger.forgettable_at(now, &terms(now));
         assert!(when > now && ledger.level(now, &terms(now)).1 <= when);
         assert!((now..=when).contains(&ledger.lasts_until(now)));
@@ -200,7 +200,7 @@ fn a_record_may_be_forgotten_when_it_says_and_not_before() {
 #[test]
 fn what_a_record_grows_by_is_known_before() {
     let algorithm = bucket(1000, 1000);
-    let terms = Terms::of(&algorithm, at(0)).unwrap();
+    let terms = Terms::from_algorithm(&algorithm, at(0)).unwrap();
     let mut ledger = Ledger::begin(&terms, &EPOCH);
     for turn in 0..400_u64 {
         let growth =
@@ -216,7 +216,7 @@ fn what_a_record_grows_by_is_known_before() {
 #[test]
 fn the_same_ask_again_gets_the_same_tokens_and_a_holder_without_a_place_another_spot_grant() {
     let algorithm = bucket(10_000, 10_000);
-    let terms = Terms::of(&algorithm, at(0)).unwrap();
+    let terms = Terms::from_algorithm(&algorithm, at(0)).unwrap();
     let mut ledger = Ledger::begin(&terms, &EPOCH);
     let asked = ask(0, 300, 7);
     let first = ledger.ask(at(0), &terms, &EPOCH, &asked).grant.unwrap();

@@ -37,7 +37,9 @@ fn bytes_of_another_layout_are_named_and_not_read() {
 #[test]
 fn the_largest_record_stays_within_its_bound() {
     let start = Timestamp::from_nanos(START);
-    let terms = Terms::of(&Algorithm::bucket(Rate::per_second(1_000_000).unwrap()).unwrap(), start).unwrap();
+    let terms =
+        Terms::from_algorithm(&Algorithm::bucket(Rate::per_second(1_000_000).unwrap()).unwrap(), start)
+            .unwrap();
     let epoch = Epoch { number: u32::MAX, began: start, is_after_loss: false };
     let mut ledger = Ledger::begin(&terms, &epoch);
     let mut spots = 0;

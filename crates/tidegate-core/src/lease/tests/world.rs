@@ -108,7 +108,7 @@ impl World {
             chance.below(2);
         }
         let epoch = Epoch { number: 1, began: Timestamp::from_nanos(START), is_after_loss: false };
-        let terms = Terms::of(&algorithm, Timestamp::from_nanos(START)).unwrap();
+        let terms = Terms::from_algorithm(&algorithm, Timestamp::from_nanos(START)).unwrap();
         let members = (0..members)
             .map(|_| Member {
                 holder: Holder::new(1),
@@ -142,7 +142,7 @@ impl World {
     }
 
     pub(super) fn terms(&self) -> Terms {
-        Terms::of(&self.algorithm, Timestamp::from_nanos(self.now)).unwrap()
+        Terms::from_algorithm(&self.algorithm, Timestamp::from_nanos(self.now)).unwrap()
     }
 
     /// The time on the clock of a member.

@@ -15,7 +15,7 @@ use crate::planes::Planes;
 
 impl Engine {
     /// An engine with these limits over the state there is; and which `was` it does not obey.
-    pub(crate) fn of_world(
+    pub(crate) fn from_world(
         shared: Arc<Shared>,
         planes: Planes,
         namespaces: Vec<NamespaceConfig>,

@@ -33,7 +33,7 @@ impl Engine {
         if all == self.overrides && *lineage == *self.lineage {
             return Ok(None);
         }
-        let (engine, world) = Self::of_world(
+        let (engine, world) = Self::from_world(
             Arc::clone(&self.shared),
             self.planes.clone(),
             self.as_configured(),
@@ -71,7 +71,7 @@ impl Engine {
             return Ok(None);
         }
         let (lineage, overrides) = (Lineage::clone(&self.lineage), self.overrides.clone());
-        let (engine, _) = Self::of_world(
+        let (engine, _) = Self::from_world(
             Arc::clone(&self.shared),
             self.planes.clone(),
             self.as_configured(),

@@ -92,7 +92,7 @@ impl Engine {
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Report { cost: request.cost }))?;
         let exact: Vec<_> = exact.iter().map(exact_name).collect();
-        let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
+        let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, batch| {
             let refuses = |one: &ExactName| one.on_store_failure == OnStoreFailure::Refuse;
@@ -178,7 +178,7 @@ impl Engine {
             Known::Applied => return Ok(Progress::Done(Refunded::AlreadyApplied)),
             Known::Ask { batch, again } => (*batch, again),
         };
-        let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
+        let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let refunds = &step.engine.shared.refunds;
@@ -225,7 +225,7 @@ impl Engine {
             return Ok(Progress::Done(()));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
-        let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
+        let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             step.answer.map_err(RequestError::Store)?;
@@ -281,7 +281,7 @@ impl Engine {
         let local = gate.local_limits(request.attributes, limit);
         let lifted = local.iter().map(|one| notes::remove(NoteKind::Block, block_name(gate, one)));
         let batch = Batch::each(self.next_batch_id(), operations).with_notes(lifted.take(Batch::NOTES_MAX));
-        let attributes = OwnedPairs::of(request.attributes);
+        let attributes = OwnedPairs::from_attributes(request.attributes);
         let gate = gate.clone();
         let limit = limit.map(str::to_owned);
         Ok(Progress::ask(batch, move |step, _| {
@@ -348,7 +348,7 @@ impl Engine {
         exact.retain(|one| !one.is_leased);
         if !exact.is_empty() {
             let batch = self.batch_of(gate, &exact, |_| Some(Kind::Block { until }))?;
-            let attributes = OwnedPairs::of(request.attributes);
+            let attributes = OwnedPairs::from_attributes(request.attributes);
             let (gate, limit) = (gate.clone(), limit.to_owned());
             return Ok(Progress::ask(batch, move |step, _| {
                 step.answer.map_err(RequestError::Store)?;
@@ -378,7 +378,7 @@ impl Engine {
         };
         let batch = Batch::each(self.next_batch_id(), []).with_notes([change]);
         let limit = limit.to_owned();
-        let attributes = OwnedPairs::of(request.attributes);
+        let attributes = OwnedPairs::from_attributes(request.attributes);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             step.answer.map_err(RequestError::Store)?;

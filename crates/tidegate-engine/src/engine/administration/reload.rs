@@ -96,7 +96,7 @@ impl Engine {
     /// after the other.
     pub fn reconfigured(&self, namespaces: Vec<NamespaceConfig>) -> Result<(Self, ReloadReport), BuildError> {
         let overrides = self.overrides.clone();
-        let (engine, world) = Self::of_world(
+        let (engine, world) = Self::from_world(
             Arc::clone(&self.shared),
             self.planes.clone(),
             namespaces,

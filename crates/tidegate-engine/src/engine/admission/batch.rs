@@ -180,6 +180,6 @@ impl Engine {
 }
 
 fn refuse(refusals: Refusals) -> Step {
-    let refused = Refused::of_batch(refusals).expect("only called with a refusal");
+    let refused = Refused::from_batch(refusals).expect("only called with a refusal");
     Step::Decided(Decision::Refuse(refused))
 }

@@ -80,7 +80,7 @@ impl Engine {
         let mut operations = Vec::new();
         for charge in stored.flat_map(|stored| stored.operations()) {
             let refund_on = self.shared.table.refund_on(charge.refund_on);
-            let note = OperationNote::of(&charge.operation, refund_on);
+            let note = OperationNote::from_operation(&charge.operation, refund_on);
             let algorithm = charge.operation.algorithm.name();
             operations.push(note.ok_or(RequestError::Unstorable(algorithm))?);
         }

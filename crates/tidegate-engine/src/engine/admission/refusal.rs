@@ -186,7 +186,7 @@ pub(crate) fn store_failed(gate: &Gate, exact: &[&ExactName], error: &StoreError
     });
     let mut refusal = refusal_by(gate, violated.collect());
     if reason == Reason::StoreUnavailable {
-        refusal.detail = Some(Text::from_static(Silence::of(error).detail()));
+        refusal.detail = Some(Text::from_static(Silence::from_error(error).detail()));
     }
     refusal
 }

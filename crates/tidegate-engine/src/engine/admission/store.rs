@@ -186,7 +186,7 @@ impl Engine {
                 demand.decide(outcome.unwrap_or(OfferOutcome::Denied));
             }
         }
-        let refused = Refused::of_batch(refused).expect("only called with a refusal");
+        let refused = Refused::from_batch(refused).expect("only called with a refusal");
         Step::Decided(Decision::Refuse(refused))
     }
 }
@@ -220,7 +220,7 @@ pub(crate) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
             }
         }
         return Step::Decided(Decision::Admit(
-            Permit::of_batch(admission.holds).unwrap_or_else(|| Permit::of_nothing(now)),
+            Permit::from_batch(admission.holds).unwrap_or_else(|| Permit::empty(now)),
         ));
     };
     let batch = Batch::all_or_nothing(question.id, operations);

@@ -112,7 +112,7 @@ pub(crate) fn denied_alone(
     });
     let mut refusal = refusal_by(gate, violated.collect());
     if refusal.reason() == Reason::StoreUnavailable {
-        refusal.detail = Some(Text::from_static(Silence::of(error).detail()));
+        refusal.detail = Some(Text::from_static(Silence::from_error(error).detail()));
     }
     refusal
 }

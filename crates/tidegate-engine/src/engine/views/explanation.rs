@@ -138,7 +138,7 @@ impl Engine {
             return Ok(Progress::Done(Explained { limits, planes: refusals, load, access, store_failure }));
         }
         let batch = Batch::each(self.next_batch_id(), looks);
-        let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
+        let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let mut limits = attributes.with(|attributes| gate.explain(attributes, cost, step.now));

@@ -73,7 +73,7 @@ proptest! {
                     prop_assert_eq!(joint, apart);
                     let outcome = match end {
                         0 => Outcome::Succeeded.into(),
-                        1 => Completion::of_cost(2),
+                        1 => Completion::from_cost(2),
                         _ => Outcome::Cancelled.into(),
                     };
                     finish(&together, together.engine.settle(permits, outcome, together.now()));

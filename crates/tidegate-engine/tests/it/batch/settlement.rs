@@ -96,13 +96,13 @@ fn each_is_settled_with_what_it_truly_cost_and_gives_its_own_place_back() {
     let mut permits = admitted(&world, &three()).into_iter();
     let (first, second, third) = (permits.next().unwrap(), permits.next().unwrap(), permits.next().unwrap());
     assert!([&first, &second, &third].iter().all(|permit| permit.must_be_settled()));
-    settle(&world, third, Completion::of_cost(1));
+    settle(&world, third, Completion::from_cost(1));
     assert_eq!(
         (left(&world, "ada"), left(&world, "bob")),
         (vec![98, 48, 38, 3, 26], vec![98, 48, 38, 3, 26])
     );
     settle(&world, first, Outcome::Succeeded);
-    settle(&world, second, Completion::of_cost(5));
+    settle(&world, second, Completion::from_cost(5));
     assert_eq!(
         (left(&world, "ada"), left(&world, "bob")),
         (vec![98, 48, 38, 4, 23], vec![95, 45, 35, 4, 23])

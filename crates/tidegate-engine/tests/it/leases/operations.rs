@@ -30,7 +30,7 @@ fn cost(units: u64) -> Cost {
 fn a_reservation_that_cost_less_gives_the_rest_back() {
     let mut fleet = day(100);
     let permit = fleet.admit(0, 40).unwrap();
-    fleet.settle(0, permit, Completion::of_cost(10));
+    fleet.settle(0, permit, Completion::from_cost(10));
     assert_eq!(rest(&mut fleet), 90);
 }
 
@@ -38,7 +38,7 @@ fn a_reservation_that_cost_less_gives_the_rest_back() {
 fn a_reservation_that_cost_more_is_charged_for_it() {
     let mut fleet = day(100);
     let permit = fleet.admit(0, 10).unwrap();
-    fleet.settle(0, permit, Completion::of_cost(60));
+    fleet.settle(0, permit, Completion::from_cost(60));
     let admitted = rest(&mut fleet);
     // Members keep the tokens that they had in hand when the report came.
     assert!((40..=45).contains(&admitted), "{admitted}");
@@ -51,7 +51,7 @@ fn what_was_cancelled_is_given_back_also_long_after() {
     fleet.settle(0, permit, Outcome::Cancelled);
     let permit = fleet.admit(0, 30).unwrap();
     fleet.pass(Duration::from_mins(1));
-    fleet.settle(0, permit, Completion::of_cost(0));
+    fleet.settle(0, permit, Completion::from_cost(0));
     assert_eq!(rest(&mut fleet), 100);
 }
 

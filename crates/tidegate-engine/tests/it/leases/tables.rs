@@ -364,7 +364,7 @@ fn only_tables_with_global_admission_and_fixed_throughput_are_leased() {
     let mut fleet = fleet_of(2, &[adaptive]);
     drop(fleet.access(0, write(1)).unwrap());
     assert!(fleet.members[0].leases(1, fleet.now()).leases.is_empty());
-    let depth = TokenTerms::of_rate(Units::whole(5)).share(4, 4);
+    let depth = TokenTerms::from_rate(Units::whole(5)).share(4, 4);
     assert_eq!((depth.rate, depth.depth), (Units::from_thousandths(1250), Units::whole(200)));
 }
 

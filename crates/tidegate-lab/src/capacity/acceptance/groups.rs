@@ -38,7 +38,7 @@ pub(super) fn full_follower(seed: u64) -> CapacityScenario {
     let mut neighbour = table("neighbour", 999 - WRITES, 1, &names[2..], filling);
     (neighbour.role, neighbour.ceiling) = (TableRole::Neighbour, 1000);
     let tables = vec![orders, neighbour];
-    let mut scenario = CapacityScenario::of_tables(seed, SECONDS, vec![Design::Burst], nodes, tables);
+    let mut scenario = CapacityScenario::from_tables(seed, SECONDS, vec![Design::Burst], nodes, tables);
     let reads = steady(1000, 1, 600.0, Pattern::Uniform);
     scenario.extras.insert(
         0,
@@ -144,7 +144,7 @@ pub(super) fn group_reads(seed: u64) -> CapacityScenario {
     let mut single = table("single", 1200, 4, &names[3..], demand());
     (group.ceiling, single.ceiling) = (300, 300);
     let designs = vec![Design::Burst, Design::Global];
-    let mut scenario = CapacityScenario::of_tables(seed, 60, designs, nodes, vec![group, single]);
+    let mut scenario = CapacityScenario::from_tables(seed, 60, designs, nodes, vec![group, single]);
     for table in 0..2 {
         let kind = Some(RequestKind::EventualRead);
         scenario.extras.insert(table, TableExtras { kind, ..TableExtras::default() });

@@ -53,7 +53,7 @@ pub(super) fn twenty_times(seed: u64) -> CapacityScenario {
     let mut etl = table("etl", 200, 4, &names, Demand { keys: 20_000, units: 1, phases });
     etl.ceiling = 50;
     let designs = vec![Design::Static, Design::Split];
-    let mut scenario = CapacityScenario::of_tables(seed, ETL_SECONDS, designs, nodes, vec![etl]);
+    let mut scenario = CapacityScenario::from_tables(seed, ETL_SECONDS, designs, nodes, vec![etl]);
     scenario.extras.insert(0, following());
     let provision = |at, throughput, partitions| ScriptedStep {
         at: f64::from(at),
@@ -137,7 +137,8 @@ pub(super) fn thousand_times(seed: u64) -> CapacityScenario {
         phases.map(|(from, times)| phase(f64::from(from), usual * times, Pattern::Uniform)).collect();
     let mut table = table("growing", 4, 1, &names, Demand { keys: 20_000, units: 4, phases });
     table.ceiling = 200;
-    let mut scenario = CapacityScenario::of_tables(seed, OD_SECONDS, vec![Design::Split], nodes, vec![table]);
+    let mut scenario =
+        CapacityScenario::from_tables(seed, OD_SECONDS, vec![Design::Split], nodes, vec![table]);
     scenario.extras.insert(0, following());
     scenario.onset = OD_UP;
     scenario

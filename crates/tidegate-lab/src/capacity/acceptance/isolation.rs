@@ -60,7 +60,7 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
         tables.push(tenant);
     }
     let designs = vec![Design::Burst, Design::Adaptive, Design::Global];
-    let mut scenario = CapacityScenario::of_tables(seed, SECONDS, designs, nodes, tables);
+    let mut scenario = CapacityScenario::from_tables(seed, SECONDS, designs, nodes, tables);
     let both = |demand: Demand, is_shaped: bool| TableExtras {
         other: Some(Throughput { units_per_second: UNITS, ceiling: 3000 }),
         streams: vec![RequestStream::new(RequestKind::Write, demand)],

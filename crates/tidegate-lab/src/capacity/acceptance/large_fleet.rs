@@ -32,7 +32,10 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
     });
     let tables = tables.collect();
     let routers = Some(routers(1000, 200));
-    CapacityScenario { routers, ..CapacityScenario::of_tables(seed, 60, vec![Design::Split], nodes, tables) }
+    CapacityScenario {
+        routers,
+        ..CapacityScenario::from_tables(seed, 60, vec![Design::Split], nodes, tables)
+    }
 }
 
 /// The lines of the gate.

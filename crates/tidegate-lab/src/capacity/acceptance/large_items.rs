@@ -28,7 +28,7 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
         items
     });
     let designs = vec![Design::Static, Design::Burst, Design::Global];
-    let mut scenario = CapacityScenario::of_tables(seed, SECONDS, designs, nodes, tables.to_vec());
+    let mut scenario = CapacityScenario::from_tables(seed, SECONDS, designs, nodes, tables.to_vec());
     for (index, is_paced) in [true, false].into_iter().enumerate() {
         let large = steady(1000, 400, 100.0, Pattern::Uniform);
         let large = RequestStream { is_paced, ..RequestStream::new(RequestKind::Write, large) };

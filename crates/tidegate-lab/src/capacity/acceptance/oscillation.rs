@@ -37,7 +37,7 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
         one.ceiling = 100;
         one
     });
-    CapacityScenario::of_tables(seed, SECONDS, vec![Design::Split], nodes, tables.to_vec())
+    CapacityScenario::from_tables(seed, SECONDS, vec![Design::Split], nodes, tables.to_vec())
 }
 
 fn overlaps(one: &Reshape, other: &Reshape) -> bool {
@@ -101,7 +101,7 @@ mod tests {
     fn a_join_soon_after_its_cut_and_a_second_cycle_are_found_and_those_of_other_keys_are_not() {
         let reshape = |second, part, is_split| Reshape {
             second,
-            range: KeyRange::of_partition(part, 4).unwrap(),
+            range: KeyRange::from_partition(part, 4).unwrap(),
             is_split,
         };
         let of = |seconds: [f64; 4], parts: [u32; 4]| {

@@ -33,7 +33,7 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
     });
     let tables = core::iter::once(orders).chain(tenants).collect();
     let designs = vec![Design::Global, Design::Balanced, Design::Split];
-    CapacityScenario::of_tables(seed, SECONDS, designs, nodes, tables)
+    CapacityScenario::from_tables(seed, SECONDS, designs, nodes, tables)
 }
 
 /// The lines of the gate.

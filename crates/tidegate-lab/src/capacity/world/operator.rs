@@ -147,8 +147,11 @@ impl ScriptOperator {
         let (first, last) = range.words();
         let middle = first + (last - first) / 2 + 1;
         let is_ordered = scenario.tables[table].is_ordered;
-        let at =
-            if is_ordered { Position::of_bytes(&middle.to_be_bytes()) } else { Position::of_hash(middle) };
+        let at = if is_ordered {
+            Position::from_bytes(&middle.to_be_bytes())
+        } else {
+            Position::from_hash(middle)
+        };
         capacity.split(NAMESPACE, name, *partition, at, SplitShares::HALF, now).ok()
     }
 
@@ -193,7 +196,7 @@ impl ScriptOperator {
         at: u64,
     ) {
         let now = instant(at);
-        let before = LevelsOfStore::of(capacity, now);
+        let before = LevelsOfStore::new(capacity, now);
         let rates_above_base_before = rates_above_base(capacity, &scenario.tables[table].name, now);
         let reloaded = builder_of(scenario, self.design, &self.settings).build_over(capacity, now);
         let error = match reloaded {
@@ -203,7 +206,7 @@ impl ScriptOperator {
             }
             Err(error) => Some(error.to_string()),
         };
-        let after = LevelsOfStore::of(capacity, now);
+        let after = LevelsOfStore::new(capacity, now);
         self.changes.reloads.push(ReloadRecord {
             second: (at / SECOND) as u32,
             table: scenario.tables[table].name.clone(),
@@ -224,7 +227,7 @@ struct LevelsOfStore {
 }
 
 impl LevelsOfStore {
-    fn of(capacity: &Capacity, now: Timestamp) -> Self {
+    fn new(capacity: &Capacity, now: Timestamp) -> Self {
         let names: Vec<(String, String)> =
             capacity.tables().map(|(namespace, table)| (namespace.to_owned(), table.to_owned())).collect();
         let of_tables = names.iter().flat_map(|(namespace, table)| {

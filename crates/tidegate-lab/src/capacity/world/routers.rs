@@ -78,7 +78,7 @@ impl Routers {
         let router = |number: u32, chance: &mut Chance| {
             let mut config = EngineConfig::seeded(chance.seeds());
             (config.table.bytes, config.table.ring_share_percent, config.permits_max) = (TABLE_BYTES, 0, 0);
-            let mut leases = LeaseConfig::of(u64::from(number) + 1);
+            let mut leases = LeaseConfig::new(u64::from(number) + 1);
             (leases.holders_max, leases.locks_max) = (scenario.tables.len(), 1);
             (config.asks_store, config.leases) = (true, Some(leases));
             let capacity = tables_of(scenario, spec, number)?;
@@ -238,7 +238,7 @@ fn tables_of(
 /// The most that may be lent of a table's main direction.
 fn lease_terms(scenario: &CapacityScenario, table: usize) -> LeaseTerms {
     let spec = &scenario.tables[table];
-    let TokenTerms { rate, depth, .. } = TokenTerms::of_rate(Units::whole(spec.units_per_second));
+    let TokenTerms { rate, depth, .. } = TokenTerms::from_rate(Units::whole(spec.units_per_second));
     let ttl_ns_max = Terms::PERIOD.as_nanos() as u64;
     LeaseTerms { rate, depth, ttl_ns_max, drift_ns: DRIFT_NS }
 }

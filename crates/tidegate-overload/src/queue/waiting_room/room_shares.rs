@@ -91,7 +91,7 @@ impl RoomUse {
     }
 
     /// One request of so many bytes.
-    pub(super) const fn of_one(bytes: usize) -> Self {
+    pub(super) const fn from_bytes(bytes: usize) -> Self {
         Self { requests: 1, bytes }
     }
 
@@ -189,7 +189,7 @@ impl BoundedUse {
     /// The other namespace that has most of its part, if the part of `namespace` has room for one
     /// more request.
     fn most_over_part(&self, namespace: u32, bytes: usize) -> Option<u32> {
-        let after = self.used_by(namespace).plus(RoomUse::of_one(bytes));
+        let after = self.used_by(namespace).plus(RoomUse::from_bytes(bytes));
         let all = self.weights_with(namespace);
         if !after.is_within(self.part_of(namespace, all)) {
             return None;
@@ -324,9 +324,9 @@ impl RoomShares {
             return false;
         }
         let before = self.by_group.get(&group).copied().unwrap_or_default();
-        let after = before.plus(RoomUse::of_one(bytes));
+        let after = before.plus(RoomUse::from_bytes(bytes));
         if let Some(own) = self.own_room(group) {
-            let is_in = own.used.plus(RoomUse::of_one(bytes)).is_within(own.max);
+            let is_in = own.used.plus(RoomUse::from_bytes(bytes)).is_within(own.max);
             if is_in {
                 self.change(group, before, after);
             }
@@ -352,13 +352,13 @@ impl RoomShares {
     /// Lets a request in, whatever the bounds are.
     pub(super) fn take_anyway(&mut self, group: Group, bytes: usize) {
         let before = self.by_group.get(&group).copied().unwrap_or_default();
-        self.change(group, before, before.plus(RoomUse::of_one(bytes)));
+        self.change(group, before, before.plus(RoomUse::from_bytes(bytes)));
     }
 
     /// A request has left.
     pub(super) fn give_back(&mut self, group: Group, bytes: usize) {
         if let Some(before) = self.by_group.get(&group).copied() {
-            self.change(group, before, before.minus(RoomUse::of_one(bytes)));
+            self.change(group, before, before.minus(RoomUse::from_bytes(bytes)));
         }
     }
 

@@ -191,7 +191,7 @@ impl WrittenLimit {
             }
         };
         let algorithm = self.algorithm(algorithm, length, None, path, report)?;
-        Some(Limit::new(self.requests_per_unit, Unit::of_length(length), algorithm, length))
+        Some(Limit::new(self.requests_per_unit, Unit::from_length(length), algorithm, length))
     }
 
     fn algorithm(

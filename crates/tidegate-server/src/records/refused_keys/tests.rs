@@ -238,7 +238,7 @@ fn issue_39_a_tenant_with_an_empty_name_is_told_from_requests_without_a_tenant()
 fn issue_39_only_the_attribute_that_names_tenants_makes_the_key_of_a_limit_one_of_a_tenant() {
     let policy = "namespaces: { api: { limits: [], request: { tenant: entry.customer } } }";
     let policy = tidegate_policy::parse_bytes("policy.yaml", policy.as_bytes(), &|_| None).unwrap().policy;
-    let claims = ClaimSettings::of(&policy);
+    let claims = ClaimSettings::from_policy(&policy);
     let keys = keys();
     for attribute in ["tenant", "customer"] {
         let scope = [(Text::from(attribute), Text::from_static("t40"))];

@@ -47,7 +47,8 @@ impl ArrivalSource {
         part: u64,
     ) -> Self {
         let mut chance = Chance::new(seed, part);
-        let draws = demand.phases.iter().map(|phase| AliasTable::of(phase.pattern, keys.count())).collect();
+        let draws =
+            demand.phases.iter().map(|phase| AliasTable::from_pattern(phase.pattern, keys.count())).collect();
         let mut hot_order: Vec<u32> = (0..partitions).collect();
         for place in (1..hot_order.len()).rev() {
             hot_order.swap(place, chance.below(place as u64 + 1) as usize);
@@ -271,7 +272,7 @@ struct AliasTable {
 }
 
 impl AliasTable {
-    fn of(pattern: Pattern, count: u32) -> Option<Self> {
+    fn from_pattern(pattern: Pattern, count: u32) -> Option<Self> {
         let Pattern::Zipf { exponent } = pattern else { return None };
         Some(Self::new(&zipf_weights(count, exponent)))
     }

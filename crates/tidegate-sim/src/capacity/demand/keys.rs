@@ -69,7 +69,7 @@ impl KeySet {
 
     /// The position of a key with this first word.
     pub(crate) fn position(&self, word: u64) -> Position {
-        if self.is_ordered { Position::of_bytes(&word.to_be_bytes()) } else { Position::of_hash(word) }
+        if self.is_ordered { Position::from_bytes(&word.to_be_bytes()) } else { Position::from_hash(word) }
     }
 
     /// The keys of a configured partition, in their order.

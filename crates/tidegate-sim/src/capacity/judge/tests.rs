@@ -33,7 +33,7 @@ fn scenario(replicas: u8, is_write: bool) -> CapacityScenario {
         role: crate::capacity::TableRole::Compared,
         demand: Demand { keys: 100, units: 1, phases },
     }];
-    CapacityScenario::of_tables(1, 10, Design::ALL.to_vec(), nodes, tables)
+    CapacityScenario::from_tables(1, 10, Design::ALL.to_vec(), nodes, tables)
 }
 
 /// The plane of a scenario.
@@ -60,7 +60,7 @@ fn request(at: u64, position: Position, is_write: bool) -> CheckedRequest {
 
 /// Shows the checkers a unit that a partition has admitted, whatever a plane would have done.
 fn admit(judge: &mut Judge, at: u64, partition: u32, billed: i64) {
-    let position = KeyRange::of_partition(partition, 4).unwrap().first;
+    let position = KeyRange::from_partition(partition, 4).unwrap().first;
     let access: TracedAccess = request(at, position, false).traced();
     let (partition, billed) = (PartitionId(partition), Units::from_thousandths(billed));
     let _ = judge.checker.admit(&TracedAdmission { access, partition, member: 0, billed });
@@ -107,7 +107,7 @@ fn found_in_refusal(design: Design, has_seen: bool, change: impl Fn(&mut Throttl
     let kind =
         tidegate_capacity::AccessKind::Read { consistency: tidegate_capacity::ReadConsistency::Strong };
     let access = Access::new("orders", key, kind, 1);
-    let position = Position::of_hash(key_hash(key));
+    let position = Position::from_hash(key_hash(key));
     let request = request(SECOND, position, false);
     for _ in 0..1000 {
         match plane.admit("sim", &access, instant(SECOND)).unwrap() {
@@ -157,7 +157,7 @@ fn nothing_is_found(design: Design, replicas: u8, is_write: bool, seed: u64) {
             let is_done = match chance.below(3) {
                 0 if shape.len() < 64 => {
                     let (first, last) = one.range.words();
-                    let middle = Position::of_hash(first + (last - first) / 2 + 1);
+                    let middle = Position::from_hash(first + (last - first) / 2 + 1);
                     plane.split("sim", "orders", one.id, middle, SplitShares::HALF, now).is_ok()
                 }
                 1 => {
@@ -187,7 +187,7 @@ fn nothing_is_found(design: Design, replicas: u8, is_write: bool, seed: u64) {
             let consistency = tidegate_capacity::ReadConsistency::Strong;
             Access::new("orders", &key, tidegate_capacity::AccessKind::Read { consistency }, 1)
         };
-        let position = Position::of_hash(key_hash(&key));
+        let position = Position::from_hash(key_hash(&key));
         let request = request(at, position, is_write);
         match plane.admit("sim", &access, now).unwrap() {
             Admission::Admit(hold) => judge.admit(&request, &hold),

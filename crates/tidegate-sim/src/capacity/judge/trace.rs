@@ -52,7 +52,7 @@ impl CheckedRequest {
 
 impl PartitionRecord {
     /// The record of one direction of a partition, whose group the node at position `leader` leads.
-    pub(crate) fn of(status: &PartitionStatus<'_>, operation: AccessOperation, leader: usize) -> Self {
+    pub(crate) fn new(status: &PartitionStatus<'_>, operation: AccessOperation, leader: usize) -> Self {
         let direction = match operation {
             AccessOperation::Read => &status.read,
             AccessOperation::Write => &status.write,

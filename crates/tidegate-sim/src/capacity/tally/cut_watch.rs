@@ -111,7 +111,7 @@ mod tests {
     /// Seconds in which a partition is asked for 100 units, of which `refused` are refused.
     fn useless_after(before: i64, after: i64, seconds: u32) -> (u32, u32) {
         let mut watch = CutWatch::default();
-        let whole = KeyRange::of_partition(0, 1).unwrap();
+        let whole = KeyRange::from_partition(0, 1).unwrap();
         let record = |range, offered, throttled| PartitionRecord {
             id: PartitionId(0),
             range,
@@ -125,7 +125,7 @@ mod tests {
             watch.second(&[record(whole, 100 * second, before * second)]);
         }
         watch.cut(whole);
-        let [left, right] = [0, 1].map(|index| KeyRange::of_partition(index, 2).unwrap());
+        let [left, right] = [0, 1].map(|index| KeyRange::from_partition(index, 2).unwrap());
         for second in 1..=i64::from(seconds) {
             let (offered, throttled) = (2000 + 100 * second, 20 * before + after * second);
             // Totals are cut with the partition, and add up.
@@ -161,7 +161,7 @@ mod tests {
             role: TableRole::Compared,
             demand: Demand { keys: 20_000, units: 1, phases },
         };
-        let run = simulate(&CapacityScenario::of_tables(1, 200, vec![Design::Split], nodes, vec![table]));
+        let run = simulate(&CapacityScenario::from_tables(1, 200, vec![Design::Split], nodes, vec![table]));
         let run = run.unwrap();
         let result = &run.designs[0];
         let table = &result.tables[0];

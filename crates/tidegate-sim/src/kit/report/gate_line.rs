@@ -33,7 +33,7 @@ pub enum GateOutcome {
 }
 
 impl GateOutcome {
-    pub(crate) const fn of(is_within: bool) -> Self {
+    pub(crate) const fn from_verdict(is_within: bool) -> Self {
         if is_within { Self::Pass } else { Self::Fail }
     }
 
@@ -49,14 +49,14 @@ impl GateOutcome {
 
 impl GateLine {
     /// A line of a figure that is known.
-    pub fn of(
+    pub fn new(
         experiment: &'static str,
         what: String,
         figure: String,
         bound: String,
         is_within: bool,
     ) -> Self {
-        Self { experiment, what, figure, bound, outcome: GateOutcome::of(is_within), group: None }
+        Self { experiment, what, figure, bound, outcome: GateOutcome::from_verdict(is_within), group: None }
     }
 
     /// A line that fails is not judged.
@@ -68,6 +68,6 @@ impl GateLine {
 
     /// A line of an experiment that is named later.
     pub fn judged(what: String, figure: String, bound: &str, is_within: bool) -> Self {
-        Self::of("", what, figure, bound.to_owned(), is_within)
+        Self::new("", what, figure, bound.to_owned(), is_within)
     }
 }

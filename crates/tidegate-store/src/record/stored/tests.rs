@@ -99,7 +99,7 @@ fn moment(now: Timestamp) -> Moment {
 
 /// Those of the algorithms that can be leased.
 fn lendable() -> Vec<Algorithm> {
-    algorithms().into_iter().filter(|algorithm| Terms::of(algorithm, START).is_ok()).collect()
+    algorithms().into_iter().filter(|algorithm| Terms::from_algorithm(algorithm, START).is_ok()).collect()
 }
 
 fn written(record: &Record) -> Vec<u8> {
