@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tidegate_policy::{NamespacePolicy, Policy};
 use tidegate_server::explain_fresh;
-use tidegate_wire::explanation::{ExplanationBody, Would};
+use tidegate_wire::explanation::{ExpectedDecision, ExplanationBody};
 
 use crate::arguments::request::{Explain, ExplainedRequest, Question};
 use crate::client::{self, ClientError, wait_for};
@@ -43,8 +43,8 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
         table::text(&explained, &source)
     };
     let exit = match explained.would {
-        Would::Admit | Would::Wait => Exit::Done,
-        Would::Refuse => Exit::Problems,
+        ExpectedDecision::Admit | ExpectedDecision::Wait => Exit::Done,
+        ExpectedDecision::Refuse => Exit::Problems,
     };
     let exit = answer(&text, exit);
     unused_attributes::note(question, || match &policy {

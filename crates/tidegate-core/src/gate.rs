@@ -90,7 +90,7 @@ pub struct Gate {
     pub(crate) names: Names,
     pub(crate) limits: Box<[build::Compiled]>,
     /// Whether limits with `Consistency::Exact` are left to the caller, who asks a store.
-    pub(crate) exact_elsewhere: bool,
+    pub(crate) exact_in_store: bool,
     /// Whether there are limits with `Consistency::Leased` that are left to the caller, who holds
     /// leases.
     pub(crate) has_leased: bool,

@@ -102,13 +102,13 @@ pub(crate) enum Waiting {
 #[derive(Debug)]
 pub(crate) struct StoreQuestion {
     pub(crate) batch: Batch,
-    pub(crate) then: Then,
+    pub(crate) then: AfterStore,
 }
 
 /// The work that an answer of the store leads to.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a box would cost more than the move, and most batches charge")]
-pub(crate) enum Then {
+pub(crate) enum AfterStore {
     /// The batch charges exact limits; go on with the order.
     Admit(BatchAdmission),
     /// The batch takes charges back, and so do `more` of them; then this step is taken.
@@ -180,12 +180,12 @@ pub(crate) struct Origin {
     pub(crate) cost: Cost,
     pub(crate) demand: Option<Demand>,
     /// Set for a single request that may wait.
-    pub(crate) patience: Option<Box<Patience>>,
+    pub(crate) waitable: Option<Box<WaitableRequest>>,
 }
 
 /// A request that may wait after the store has refused it.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WaitableRequest {
     pub(crate) request: OwnedRequest,
     /// Its position, if it has waited before.
     pub(crate) seat: Option<Seat>,

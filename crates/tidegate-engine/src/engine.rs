@@ -579,8 +579,8 @@ impl Engine {
 
     /// The gate that charged a request, if it is one of this engine's.
     pub(crate) fn home_gate(&self, holds: &Holds) -> Option<&Arc<Gate>> {
-        let is_mine = holds.home.generation == self.generation;
-        is_mine.then(|| self.gates.get(holds.home.namespace as usize)).flatten()
+        let is_mine = holds.issuer.generation == self.generation;
+        is_mine.then(|| self.gates.get(holds.issuer.namespace as usize)).flatten()
     }
 
     /// The gate of a namespace.

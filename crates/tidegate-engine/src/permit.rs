@@ -37,7 +37,7 @@ impl Permit {
 
     /// The permit of no request, which an empty batch gets.
     pub(crate) fn empty(now: Timestamp) -> Self {
-        let first = Holds::new(Home::NOWHERE, tidegate_core::Permit::without_charges(Cost::ONE, now));
+        let first = Holds::new(IssuingGate::NOWHERE, tidegate_core::Permit::without_charges(Cost::ONE, now));
         Self { first, rest: Vec::new() }
     }
 
@@ -58,7 +58,7 @@ impl Permit {
 
     /// The number of requests it was given for: 1, except for a batch.
     pub fn requests(&self) -> usize {
-        if self.first.home == Home::NOWHERE { 0 } else { 1 + self.rest.len() }
+        if self.first.issuer == IssuingGate::NOWHERE { 0 } else { 1 + self.rest.len() }
     }
 
     /// When the requests were admitted.
@@ -255,12 +255,12 @@ pub struct Settled {
 /// The gate that charged a request: its namespace in an engine of that generation. Needed only to
 /// look up names; loans are returned without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Home {
+pub(crate) struct IssuingGate {
     pub(crate) namespace: u32,
     pub(crate) generation: u32,
 }
 
-impl Home {
+impl IssuingGate {
     /// The home of the permit of no request.
     pub(crate) const NOWHERE: Self = Self { namespace: u32::MAX, generation: u32::MAX };
 }
@@ -268,7 +268,7 @@ impl Home {
 /// Everything one request holds, in the order of the planes. Returned in reverse.
 #[derive(Debug)]
 pub(crate) struct Holds {
-    pub(crate) home: Home,
+    pub(crate) issuer: IssuingGate,
     pub(crate) limits: tidegate_core::Permit,
     /// Charges to leases.
     pub(crate) leased: SmallVec<[LeaseCharge; 1]>,
@@ -286,15 +286,15 @@ pub(crate) struct Holds {
 impl Holds {
     /// The holds of a request of this cost before any plane has charged it.
     #[inline]
-    pub(crate) fn nothing(home: Home, cost: Cost, now: Timestamp) -> Self {
-        Self::new(home, tidegate_core::Permit::without_charges(cost, now))
+    pub(crate) fn nothing(issuer: IssuingGate, cost: Cost, now: Timestamp) -> Self {
+        Self::new(issuer, tidegate_core::Permit::without_charges(cost, now))
     }
 
     #[expect(clippy::inline_always, reason = "it is large, and is built where it is held only so")]
     #[inline(always)]
-    pub(crate) fn new(home: Home, limits: tidegate_core::Permit) -> Self {
+    pub(crate) fn new(issuer: IssuingGate, limits: tidegate_core::Permit) -> Self {
         Self {
-            home,
+            issuer,
             limits,
             leased: SmallVec::new(),
             units: None,

@@ -34,7 +34,7 @@ use crate::admin::overrides::OverrideAnswer;
 use crate::api::parameters::Accepted;
 use crate::api::route::{Route, RouteAccess};
 use crate::authorization::Caller;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::engine_fault::{SHOWN_BYTES, engine_fault};
 use crate::envoy::envoy_files::EnvoyFiles;
 use crate::metrics;
@@ -45,17 +45,17 @@ use crate::reload::reload_status::LastError;
 /// The routes of the pages for operators.
 pub(crate) const ROUTES: &[Route] = &[
     Route::get("/v1/limits", "The limits there are", |call| {
-        Box::pin(async move { call.desk.limits(call.query()) })
+        Box::pin(async move { call.scope.limits(call.query()) })
     })
     .answers("LimitsAnswer")
     .query(LIMITS),
     Route::get("/v1/keys/top", "The keys that were refused most within a window", |call| {
-        Box::pin(async move { call.desk.top_keys(call.query()) })
+        Box::pin(async move { call.scope.top_keys(call.query()) })
     })
     .answers("TopKeysBody")
     .query(TOP_KEYS),
     Route::get("/v1/leases", "Members that share the store, and the leases that each holds", |call| {
-        Box::pin(async move { call.desk.leases().await })
+        Box::pin(async move { call.scope.leases().await })
     })
     .answers("LeasesBody"),
     Route::post(
@@ -65,25 +65,25 @@ pub(crate) const ROUTES: &[Route] = &[
             Box::pin(async move {
                 call.caller.may_everywhere(Verb::Change)?;
                 call.body.discard();
-                call.desk.acknowledge_loss(call.caller).await
+                call.scope.acknowledge_loss(call.caller).await
             })
         },
     )
     .access(RouteAccess::Operator)
     .answers("AcknowledgedBody"),
     Route::get("/rlconfig", "The limits of the files of envoyproxy/ratelimit, as text", |call| {
-        Box::pin(async move { call.desk.rlconfig() })
+        Box::pin(async move { call.scope.rlconfig() })
     }),
     Route::get("/metrics", "Metrics in the OpenMetrics text format", |call| {
-        Box::pin(async move { Ok(call.desk.metrics_page()) })
+        Box::pin(async move { Ok(call.scope.metrics_page()) })
     }),
     Route::get("/healthz", "Whether the daemon lives", |call| {
-        Box::pin(async move { Ok(call.desk.health()) })
+        Box::pin(async move { Ok(call.scope.health()) })
     })
     .access(RouteAccess::Everyone)
     .answers("Health"),
     Route::get("/readyz", "Whether to send it work", |call| {
-        Box::pin(async move { Ok(call.desk.readiness()) })
+        Box::pin(async move { Ok(call.scope.readiness()) })
     })
     .access(RouteAccess::Everyone)
     .answers("Health"),
@@ -162,7 +162,7 @@ fn given_reasons() -> impl Iterator<Item = Reason> {
     Reason::ALL.into_iter().filter(|reason| !reason.is_planned())
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     pub(crate) fn limits(&self, query: Option<&str>) -> Result<Reply, Fault> {
         let parameters = LIMITS.read(query)?;
         let wanted = parameters.get("namespace");

@@ -61,7 +61,7 @@ pub(crate) struct DaemonContext {
 
 /// The context of a request: the daemon, and the policy in force when the request was read.
 #[derive(Clone, Copy)]
-pub(crate) struct Desk<'a> {
+pub(crate) struct RequestScope<'a> {
     pub(crate) daemon: &'a DaemonContext,
     pub(crate) in_force: &'a InForce,
 }

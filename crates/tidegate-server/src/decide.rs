@@ -23,7 +23,7 @@ use tidegate_wire::answer::AccessUnits;
 
 use crate::admin::access_explanation::access_units;
 use crate::api::terms::{Keep, Terms};
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::engine_fault::engine_fault;
 use crate::envoy::file_domains::DomainCheck;
 use crate::metrics::NamespaceTable;
@@ -108,7 +108,7 @@ pub(crate) struct WaitingPeek {
     pub(crate) terms: Terms,
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// Decides and answers a request, as far as that needs no waiting.
     pub(crate) fn begin(&self, request: &Request<'_>, terms: Terms) -> Result<RequestProgress, Fault> {
         let now = terms.now;
@@ -219,7 +219,7 @@ impl Desk<'_> {
     }
 
     /// Decides a request for a caller that settles the permit. Dropping the future gives back what
-    /// the request holds. Nothing is counted; see [`Desk::note`].
+    /// the request holds. Nothing is counted; see [`RequestScope::note`].
     pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<Decision, RequestError> {
         self.daemon.driver.decide(&self.in_force.engine, request).await
     }

@@ -14,7 +14,7 @@ use tidegate_proxy::{DecisionPoint, NotedDecision, ProxyState};
 use tidegate_wire::Fault;
 
 use crate::api::operations::allowances;
-use crate::context::{DaemonContext, Desk};
+use crate::context::{DaemonContext, RequestScope};
 use crate::engine_fault::engine_fault;
 use crate::in_force::InForce;
 use crate::protocol::Protocol;
@@ -56,8 +56,8 @@ impl DecisionPoint for DaemonContext {
         decision: Decision,
         read_at: Timestamp,
     ) -> NotedDecision {
-        let desk = Desk { daemon: self, in_force: policy };
-        desk.note(&Asked::borrowed(request, Protocol::Proxy), decision, read_at)
+        let scope = RequestScope { daemon: self, in_force: policy };
+        scope.note(&Asked::borrowed(request, Protocol::Proxy), decision, read_at)
     }
 
     fn write_allowances(
@@ -68,14 +68,14 @@ impl DecisionPoint for DaemonContext {
         now: Timestamp,
         headers: &mut HeaderMap,
     ) {
-        let enforced = Desk { daemon: self, in_force: policy }.enforced(request.namespace, limits);
+        let enforced = RequestScope { daemon: self, in_force: policy }.enforced(request.namespace, limits);
         limit_headers(headers, allowances(&enforced, now), policy.config.older_headers);
         self.write_load(policy, request, headers);
     }
 
     fn write_load(&self, policy: &InForce, request: &Request<'_>, headers: &mut HeaderMap) {
         if let Some(load) =
-            (Desk { daemon: self, in_force: policy }).shown_load(request.resource, request.namespace)
+            (RequestScope { daemon: self, in_force: policy }).shown_load(request.resource, request.namespace)
         {
             load.write(headers);
         }

@@ -7,13 +7,13 @@ use tidegate_policy::nearest;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode, retry_after};
 
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::envoy::envoy_files::EnvoyFiles;
 
 /// How much of a name that is not known is quoted, in bytes.
 pub(crate) const SHOWN_BYTES: usize = 128;
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// The fault of a request that was not decided. For a namespace that does not exist it names
     /// the one that was probably meant, unless the policy has `authorization`: not every caller may
     /// know the names of others then.

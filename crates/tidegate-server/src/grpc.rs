@@ -38,7 +38,7 @@ use tonic_prost::{ProstDecoder, ProstEncoder};
 use crate::api::body::BodyReader;
 use crate::api::browser_guard::check_site;
 use crate::authorization::Caller;
-use crate::context::{DaemonContext, Desk};
+use crate::context::{DaemonContext, RequestScope};
 use crate::in_force::InForce;
 use crate::protocol::Protocol;
 use counts::CalledService;
@@ -229,7 +229,7 @@ async fn should_rate_limit(
     line: &Arc<ConnectionActivity>,
     request: Request<Full<Bytes>>,
 ) -> Response<DeliveredBody<Body>> {
-    let desk = Desk { daemon, in_force };
+    let scope = RequestScope { daemon, in_force };
     // A timeout that cannot be read is ignored: the policy's own bound remains.
     let timeout = request.headers().get("grpc-timeout").and_then(|text| grpc_timeout::parse(text.as_bytes()));
     let delivery = Mutex::new(None::<AnswerDelivery>);
@@ -241,7 +241,7 @@ async fn should_rate_limit(
             // The metadata of the call is not kept while it waits.
             let message = &request.into_inner();
             let hold = AnswerHold { line, timeout, delivery, message };
-            match desk.should_rate_limit(caller, message, Some(hold)).await {
+            match scope.should_rate_limit(caller, message, Some(hold)).await {
                 Ok(answer) => Ok(tonic::Response::new(answer)),
                 Err(fault) => Err(status_of(daemon, &fault)),
             }

@@ -33,7 +33,7 @@ pub use chaos::Trouble;
 pub use plots::{Plot, plots};
 pub use report::Report;
 pub use rule::{Rule, Violation};
-pub use scenario::{Chaos, Load, Numbers, Scenario, ScenarioError, Subject, Where};
+pub use scenario::{Chaos, DecisionSite, Load, Numbers, Scenario, ScenarioError, Subject};
 pub use world::Simulation;
 
 /// Simulates a scenario from beginning to end.

@@ -102,7 +102,7 @@ fn decided(mut reader: Reader<'_>, asked: &Asked) -> Option<Decided> {
             }
             continue;
         }
-        let told = Told::read(&mut reader)?;
+        let told = ScriptOutcome::read(&mut reader)?;
         let outcome = told.outcome(operation, numbers, refused, now);
         disagreed += u64::from(!told.admitted && outcome.verdict == Verdict::Admit);
         outcomes.push(outcome);
@@ -136,7 +136,7 @@ pub(crate) fn note(kind: NoteKind, name: &[u8], kept: &[u8]) -> Option<(Note, f6
 }
 
 /// One operation as the script tells it.
-struct Told {
+struct ScriptOutcome {
     admitted: bool,
     /// The counter as it is now, under the numbers of the operation, and until when it is blocked.
     state: [f64; 3],
@@ -146,7 +146,7 @@ struct Told {
     units: Option<u64>,
 }
 
-impl Told {
+impl ScriptOutcome {
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let flags = reader.byte()?;
         let state = reader.doubles()?;

@@ -25,7 +25,7 @@ use crate::numbers::{Known, Numbers, Shape, count, to_micros};
 pub(crate) struct Asked {
     pub(crate) batch: Batch,
     pub(crate) numbers: SmallVec<[Arc<Numbers>; 4]>,
-    manner: Manner,
+    mode: ExecutionMode,
     /// Whether its answer is remembered. A batch that only looks need not be, unless it is part of
     /// a batch that does more.
     remembered: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Asked {
 
 /// How a batch is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum ExecutionMode {
     /// As it says.
     Plain,
     /// Nothing is changed: the answer only says what would happen.
@@ -54,7 +54,7 @@ impl Asked {
         batch.hash(&mut hasher);
         let remembered = !batch.is_forgettable();
         let fingerprint = hasher.finish();
-        Ok(Self { batch, numbers, manner: Manner::Plain, remembered, fingerprint })
+        Ok(Self { batch, numbers, mode: ExecutionMode::Plain, remembered, fingerprint })
     }
 
     /// The same as a part of `whole`.
@@ -64,27 +64,27 @@ impl Asked {
 
     /// The same, taking back for a batch that is refused in the end.
     pub(crate) fn giving_back(self) -> Self {
-        Self { manner: Manner::GiveBack, ..self }
+        Self { mode: ExecutionMode::GiveBack, ..self }
     }
 
     /// The same, keeping the batches that it undoes from being carried out later.
     pub(crate) fn forestalling(self) -> Self {
-        Self { manner: Manner::Forestall, ..self }
+        Self { mode: ExecutionMode::Forestall, ..self }
     }
 
     /// The same, changing nothing.
     pub(crate) fn tried(self) -> Self {
-        Self { manner: Manner::Try, ..self }
+        Self { mode: ExecutionMode::Try, ..self }
     }
 
     /// Whether nothing is changed.
     pub(crate) fn tries(&self) -> bool {
-        self.manner == Manner::Try
+        self.mode == ExecutionMode::Try
     }
 
     /// Whether the batches that it undoes are kept from being carried out later.
     pub(crate) fn forestalls(&self) -> bool {
-        self.manner == Manner::Forestall
+        self.mode == ExecutionMode::Forestall
     }
 
     /// Its operation, if it is nothing but one check that binds of a limit whose state is a word.
@@ -348,7 +348,7 @@ impl Builder<'_> {
             Kind::Peek { .. } => call_format::PEEK,
             Kind::Report { .. } => call_format::REPORT,
             Kind::Refund { .. } => call_format::REFUND,
-            Kind::Undo { .. } if asked.manner == Manner::GiveBack => call_format::GIVE_BACK,
+            Kind::Undo { .. } if asked.mode == ExecutionMode::GiveBack => call_format::GIVE_BACK,
             Kind::Undo { .. } => call_format::UNDO,
             Kind::Acquire { .. } => call_format::ACQUIRE,
             Kind::Release { .. } => call_format::RELEASE,
@@ -382,9 +382,9 @@ impl Builder<'_> {
     fn batch(&mut self, asked: &Asked) -> Vec<u8> {
         let batch = &asked.batch;
         let mut bytes = Writer::default();
-        bytes.byte(match (asked.manner, batch.mode) {
-            (Manner::Try, _) => call_format::TRY,
-            (Manner::Forestall, _) => call_format::FORESTALL,
+        bytes.byte(match (asked.mode, batch.mode) {
+            (ExecutionMode::Try, _) => call_format::TRY,
+            (ExecutionMode::Forestall, _) => call_format::FORESTALL,
             (_, BatchMode::AllOrNothing) => call_format::ALL_OR_NOTHING,
             (_, BatchMode::Each) => call_format::EACH,
         });

@@ -55,7 +55,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, batch: &Batch) -> Result<Answer, S
         shared.known.of(operation)?;
     }
     let after = shared.config.batch_deadline();
-    let across = Across { shared, batch, parts: parts(batch) };
+    let across = MultiSlotBatch { shared, batch, parts: parts(batch) };
     let ran = tokio::time::timeout(after, across.run()).await;
     ran.unwrap_or(Err(StoreError::Timeout { after }))
 }
@@ -103,13 +103,13 @@ fn parts(batch: &Batch) -> Vec<Part> {
     parts
 }
 
-struct Across<'a> {
+struct MultiSlotBatch<'a> {
     shared: &'a Arc<Shared>,
     batch: &'a Batch,
     parts: Vec<Part>,
 }
 
-impl Across<'_> {
+impl MultiSlotBatch<'_> {
     async fn run(&self) -> Result<Answer, StoreError> {
         let all_or_nothing = self.batch.mode == BatchMode::AllOrNothing;
         let kinds = || self.batch.operations.iter().map(|operation| (operation.kind, operation.mode));

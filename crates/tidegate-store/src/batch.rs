@@ -317,9 +317,9 @@ pub enum Kind {
         until: Timestamp,
     },
     /// Something about the [`tidegate_core::lease::Ledger`] of a key, which lends the limit to
-    /// members. Only for algorithms that can be leased ([`Terms::from_algorithm`]), and only on keys that no
-    /// other kind is ever used on: a ledger and a counter under one key are two things, and the one
-    /// that is used replaces the other.
+    /// members. Only for algorithms that can be leased ([`Terms::from_algorithm`]), and only on
+    /// keys that no other kind is ever used on: a ledger and a counter under one key are two
+    /// things, and the one that is used replaces the other.
     Ledger(OnLedger),
 }
 

@@ -32,8 +32,8 @@ use self::notes::{Notes, Room};
 use self::shelf::Shelf;
 pub use self::space::{Space, SpaceConfig, SpaceUsage};
 pub use crate::record::Unreadable;
-use crate::record::{Made, Moment, Numbers, Record};
-use crate::step::{self, Done, Few, Keyed, Slot};
+use crate::record::{DecisionTime, Numbers, Record, UndoEntry};
+use crate::step::{self, Done, Keyed, OpVec, Slot};
 use crate::{Answer, Batch, Key, Kind, MemoryConfig, MemoryStats, Note, NoteKind, Operation, StoreError};
 
 /// Counters, notes and answers in memory. Its owner brings the time and sees that one batch runs at
@@ -352,8 +352,8 @@ impl Keeper {
         self.check_peeked_space(&keyed, now)?;
 
         let charges = self.charges(batch);
-        let records: Few<_> = keyed.distinct.iter().map(|key| self.shelf.get(key)).collect();
-        let at = Moment { now, epoch: self.epoch };
+        let records: OpVec<_> = keyed.distinct.iter().map(|key| self.shelf.get(key)).collect();
+        let at = DecisionTime { now, epoch: self.epoch };
         let plan = step::plan(&keyed, &records, &charges, at);
         let has_note = !plan.refused && self.notes.refuses(batch, now);
         if has_note {
@@ -361,10 +361,10 @@ impl Keeper {
         }
         if plan.refused || has_note {
             let answer = plan.refusal(&keyed, &records, at);
-            self.answers.remember(batch, Remembered::new(&answer, Few::new()), now);
+            self.answers.remember(batch, Remembered::new(&answer, OpVec::new()), now);
             return Ok(Ran { answer, again: false, changed: false });
         }
-        let growth: Few<usize> = keyed
+        let growth: OpVec<usize> = keyed
             .distinct
             .iter()
             .enumerate()
@@ -374,11 +374,11 @@ impl Keeper {
 
         self.notes.has_room(batch).inspect_err(|_| self.full += 1)?;
         let has_room = self.has_space(&keyed, &growth, now)? && self.has_room(&keyed, &growth, now)?;
-        let mut slots = Few::new();
+        let mut slots = OpVec::new();
         for (key, growth) in keyed.distinct.iter().zip(&growth) {
             slots.push(Slot { record: self.shelf.take(key), has_room: has_room || *growth == 0 });
         }
-        let were: Few<bool> = slots.iter().map(|slot| slot.record.is_some()).collect();
+        let were: OpVec<bool> = slots.iter().map(|slot| slot.record.is_some()).collect();
         let Done { answer, made } = step::carry_out(&keyed, &mut slots, &charges, at);
         let mut changed = !batch.notes.is_empty();
         for (at, (key, mut slot)) in keyed.distinct.iter().zip(slots).enumerate() {
@@ -475,9 +475,9 @@ impl Keeper {
     }
 
     /// For each operation of the batch, the charges it takes back.
-    fn charges(&self, batch: &Batch) -> Few<Few<Made>> {
-        let mut undone = Few::new();
-        let mut charges = Few::new();
+    fn charges(&self, batch: &Batch) -> OpVec<OpVec<UndoEntry>> {
+        let mut undone = OpVec::new();
+        let mut charges = OpVec::new();
         for operation in &batch.operations {
             charges.push(match operation.kind {
                 // The second undo of the same in one batch finds nothing left.
@@ -485,7 +485,7 @@ impl Keeper {
                     undone.push((batch, &operation.key));
                     self.answers.charges(batch, &operation.key)
                 }
-                _ => Few::new(),
+                _ => OpVec::new(),
             });
         }
         charges

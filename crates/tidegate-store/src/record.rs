@@ -24,7 +24,7 @@ use tidegate_core::lease::Ledger;
 use tidegate_core::{Algorithm, Cost, Timestamp};
 
 use self::block::KeyBlock;
-pub(crate) use self::lent::Moment;
+pub(crate) use self::lent::DecisionTime;
 use self::permit_set::{Acquired, PermitSet};
 pub(crate) use self::stored::Numbers;
 pub use self::stored::Unreadable;
@@ -86,14 +86,14 @@ fn charged_at(algorithm: &Algorithm, before: Timestamp, now: Timestamp) -> Times
 
 /// A charge that one operation made, as it takes to undo it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct UndoEntry {
     by: RequestId,
     origin: RequestId,
-    what: MadeOf,
+    what: UndoneCharge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum MadeOf {
+enum UndoneCharge {
     Word { numbers: Arc<Algorithm>, charged: Charged },
     Units { at: Timestamp, units: u64 },
     Permit(HolderId),
@@ -107,7 +107,7 @@ pub(crate) struct Applied {
     /// As [`Outcome::units`].
     pub(crate) units: u64,
     /// The charge to remember, so that it can be undone.
-    pub(crate) made: Option<Made>,
+    pub(crate) made: Option<UndoEntry>,
 }
 
 impl Applied {
@@ -227,7 +227,7 @@ impl Record {
         &mut self,
         operation: &Operation,
         by: RequestId,
-        charges: &[Made],
+        charges: &[UndoEntry],
         now: Timestamp,
     ) -> Applied {
         let verdict = self.verdict(operation, now);
@@ -296,8 +296,8 @@ impl Record {
         }
     }
 
-    fn made(&self, by: RequestId, what: MadeOf) -> Made {
-        Made { by, origin: self.origin, what }
+    fn made(&self, by: RequestId, what: UndoneCharge) -> UndoEntry {
+        UndoEntry { by, origin: self.origin, what }
     }
 
     /// Charges what there is room for.
@@ -305,14 +305,14 @@ impl Record {
         let what = match (&*self.algorithm, &mut self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => {
                 let at = log.charge(rolling.window(), cost.units(), now);
-                MadeOf::Units { at, units: cost.units() }
+                UndoneCharge::Units { at, units: cost.units() }
             }
             (algorithm, Usage::Word(state)) => {
                 let before = *state;
                 *state = word::decide(algorithm, before, cost, now).1;
                 self.charged_at = charged_at(algorithm, self.charged_at, now);
                 let charged = Charged { before, after: *state, cost };
-                MadeOf::Word { numbers: Arc::clone(&self.algorithm), charged }
+                UndoneCharge::Word { numbers: Arc::clone(&self.algorithm), charged }
             }
             _ => return Applied::NOTHING,
         };
@@ -326,7 +326,7 @@ impl Record {
                 let Some((at, units)) = log.report(rolling, cost.units(), now) else {
                     return Applied::NOTHING;
                 };
-                (units, MadeOf::Units { at, units })
+                (units, UndoneCharge::Units { at, units })
             }
             (algorithm, Usage::Word(state)) => {
                 let before = *state;
@@ -338,7 +338,7 @@ impl Record {
                 let Some(cost) = Cost::new(booked.min(cost.units())) else { return Applied::NOTHING };
                 let charged = Charged { before, after: *state, cost };
                 let numbers = Arc::clone(&self.algorithm);
-                (cost.units(), MadeOf::Word { numbers, charged })
+                (cost.units(), UndoneCharge::Word { numbers, charged })
             }
             _ => return Applied::NOTHING,
         };
@@ -370,41 +370,43 @@ impl Record {
             self.charged_at = self.charged_at.max(now);
         }
         match acquired {
-            Acquired::Taken => {
-                Applied { units: 1, made: Some(self.made(by, MadeOf::Permit(holder))), ..Applied::NOTHING }
-            }
+            Acquired::Taken => Applied {
+                units: 1,
+                made: Some(self.made(by, UndoneCharge::Permit(holder))),
+                ..Applied::NOTHING
+            },
             Acquired::Renewed => Applied::NOTHING,
             Acquired::Refused(verdict) => Applied { verdict, ..Applied::NOTHING },
         }
     }
 
     /// Takes a charge back, as far as it is still there. How many units.
-    fn undo(&mut self, made: &Made, kept: CarryOver, now: Timestamp) -> u64 {
+    fn undo(&mut self, made: &UndoEntry, kept: CarryOver, now: Timestamp) -> u64 {
         if made.origin != self.origin {
             return 0;
         }
         match (&made.what, &mut self.usage) {
-            (MadeOf::Word { numbers, charged }, Usage::Word(state)) if *numbers == self.algorithm => {
+            (UndoneCharge::Word { numbers, charged }, Usage::Word(state)) if *numbers == self.algorithm => {
                 let before = word::used(numbers, *state, now);
                 *state = word::undo(numbers, *state, charged, now);
                 before.saturating_sub(word::used(numbers, *state, now))
             }
-            (MadeOf::Word { numbers, charged }, Usage::Word(state))
+            (UndoneCharge::Word { numbers, charged }, Usage::Word(state))
                 if kept == CarryOver::Instant && matches!(**numbers, Algorithm::Bucket(_)) =>
             {
                 let before = word::used(&self.algorithm, *state, now);
                 *state = word::undo_instant(&self.algorithm, *state, charged, numbers, now);
                 before.saturating_sub(word::used(&self.algorithm, *state, now))
             }
-            (MadeOf::Word { numbers, charged }, _) => {
+            (UndoneCharge::Word { numbers, charged }, _) => {
                 // Under the numbers in force the states mean something else: what has not yet
                 // drained of the charge under its own is given back in units.
                 let used = |state| word::used(numbers, state, now);
                 let left = used(charged.after).saturating_sub(used(charged.before));
                 self.refund(left.min(charged.cost.units()), now)
             }
-            (MadeOf::Units { at, units }, Usage::Units(log)) => log.take_out(*at, *units),
-            (MadeOf::Permit(holder), Usage::Permits(permits)) => {
+            (UndoneCharge::Units { at, units }, Usage::Units(log)) => log.take_out(*at, *units),
+            (UndoneCharge::Permit(holder), Usage::Permits(permits)) => {
                 u64::from(permits.release_taken_by(*holder, made.by, now))
             }
             _ => 0,

@@ -11,24 +11,24 @@ use tidegate_core::Timestamp;
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::limit::Mode;
 
-use crate::record::{Applied, Made, Moment, Record};
+use crate::record::{Applied, DecisionTime, Record, UndoEntry};
 use crate::{Answer, Batch, BatchMode, Grants, Key, Kind, OnLedger, Operation, Outcome, RequestId};
 
 /// As many as the operations of a batch, or its keys.
-pub(crate) type Few<T> = SmallVec<[T; 1]>;
+pub(crate) type OpVec<T> = SmallVec<[T; 1]>;
 
 /// A batch with its different keys, and which one each operation is about.
 #[derive(Debug)]
 pub(crate) struct Keyed<'a> {
     pub(crate) batch: &'a Batch,
-    pub(crate) distinct: Few<&'a Key>,
+    pub(crate) distinct: OpVec<&'a Key>,
     /// For each operation, the index of its key.
-    of: Few<usize>,
+    of: OpVec<usize>,
 }
 
 impl<'a> Keyed<'a> {
     pub(crate) fn new(batch: &'a Batch) -> Self {
-        let mut keys = Self { batch, distinct: Few::new(), of: Few::new() };
+        let mut keys = Self { batch, distinct: OpVec::new(), of: OpVec::new() };
         for operation in &batch.operations {
             // A batch has at most 64 operations, and nearly always fewer than four.
             let known = keys.distinct.iter().position(|known| **known == operation.key);
@@ -58,7 +58,7 @@ impl<'a> Keyed<'a> {
 /// The planned effect of a batch.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    verdicts: Few<Verdict>,
+    verdicts: OpVec<Verdict>,
     /// Whether nothing may take effect.
     pub(crate) refused: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Plan {
 pub(crate) struct Done {
     pub(crate) answer: Answer,
     /// The charges it made, each with the index of its key, in order.
-    pub(crate) made: Few<(usize, Made)>,
+    pub(crate) made: OpVec<(usize, UndoEntry)>,
 }
 
 /// The record of one key while a batch is carried out.
@@ -85,10 +85,10 @@ pub(crate) struct Slot {
 pub(crate) fn plan(
     keyed: &Keyed<'_>,
     records: &[Option<&Record>],
-    charges: &[Few<Made>],
-    at: Moment,
+    charges: &[OpVec<UndoEntry>],
+    at: DecisionTime,
 ) -> Plan {
-    let mut verdicts = Few::from_elem(Verdict::Admit, keyed.batch.operations.len());
+    let mut verdicts = OpVec::from_elem(Verdict::Admit, keyed.batch.operations.len());
     for (key, record) in records.iter().enumerate() {
         if keyed.operations(key).nth(1).is_none() {
             for (index, operation) in keyed.operations(key) {
@@ -127,7 +127,7 @@ fn binds(operation: &Operation, verdict: Verdict) -> bool {
 impl Plan {
     /// The answer of a batch that was refused: what each operation met, and the counters as they
     /// still are.
-    pub(crate) fn refusal(&self, keyed: &Keyed<'_>, records: &[Option<&Record>], at: Moment) -> Answer {
+    pub(crate) fn refusal(&self, keyed: &Keyed<'_>, records: &[Option<&Record>], at: DecisionTime) -> Answer {
         let operations = keyed.batch.operations.iter().zip(&keyed.of).zip(&self.verdicts);
         let outcomes = operations.map(|((operation, key), verdict)| Outcome {
             verdict: *verdict,
@@ -147,7 +147,7 @@ impl Plan {
         entry: usize,
     ) -> usize {
         let admitted = keyed.operations(key).filter(|(index, _)| self.verdicts[*index] == Verdict::Admit);
-        let growing: Few<&Operation> =
+        let growing: OpVec<&Operation> =
             admitted.map(|(_, operation)| operation).filter(|operation| may_grow(operation)).collect();
         if growing.is_empty() {
             return 0;
@@ -165,10 +165,15 @@ impl Plan {
 
 /// Carries a batch out on the records it was planned on. Call it only if the plan does not refuse
 /// it.
-pub(crate) fn carry_out(keyed: &Keyed<'_>, slots: &mut [Slot], charges: &[Few<Made>], at: Moment) -> Done {
-    let mut outcomes = Few::new();
+pub(crate) fn carry_out(
+    keyed: &Keyed<'_>,
+    slots: &mut [Slot],
+    charges: &[OpVec<UndoEntry>],
+    at: DecisionTime,
+) -> Done {
+    let mut outcomes = OpVec::new();
     let mut grants = Grants::new();
-    let mut made = Few::<(usize, Made)>::new();
+    let mut made = OpVec::<(usize, UndoEntry)>::new();
     for ((operation, key), charges) in keyed.batch.operations.iter().zip(&keyed.of).zip(charges) {
         let slot = &mut slots[*key];
         let counted = slot.has_room || !may_grow(operation);
@@ -217,7 +222,7 @@ fn verdict(record: Option<&Record>, operation: &Operation, by: RequestId, now: T
     }
 }
 
-fn status(record: Option<&Record>, operation: &Operation, at: Moment) -> Outcome {
+fn status(record: Option<&Record>, operation: &Operation, at: DecisionTime) -> Outcome {
     match record {
         _ if matches!(operation.kind, Kind::Ledger(_)) => Record::ledger_status(record, operation, at),
         Some(record) => record.status_for(operation, at.now),
@@ -230,7 +235,7 @@ fn apply(
     record: &mut Option<Record>,
     operation: &Operation,
     by: RequestId,
-    charges: &[Made],
+    charges: &[UndoEntry],
     now: Timestamp,
 ) -> Applied {
     let mut present = mem::take(record).unwrap_or_else(|| Record::new(operation.algorithm.clone(), by));

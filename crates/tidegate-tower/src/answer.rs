@@ -17,12 +17,12 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// In which words a caller wants its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speech {
+pub(crate) enum AnswerFormat {
     Http,
     Grpc,
 }
 
-impl Speech {
+impl AnswerFormat {
     /// A caller that sends `application/grpc` is answered so.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let media_type = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
@@ -34,33 +34,33 @@ impl Speech {
 pub(crate) fn refusal(
     refusal: &Refusal,
     now: Timestamp,
-    speech: Speech,
+    format: AnswerFormat,
     older: OlderHeaders,
 ) -> Response<Bytes> {
     let meaning = Meaning::from_reason(refusal.reason());
-    let mut response = match speech {
-        Speech::Http => {
+    let mut response = match format {
+        AnswerFormat::Http => {
             let mut body = Vec::with_capacity(1024);
             tidegate_wire::answer::write(&RefusalBody::new(refusal, meaning.status, now), &mut body);
             with_problem(meaning.status, body)
         }
-        Speech::Grpc => trailers_only(meaning.grpc as u8, &problem::sentence(refusal, now)),
+        AnswerFormat::Grpc => trailers_only(meaning.grpc as u8, &problem::sentence(refusal, now)),
     };
     refusal_headers(response.headers_mut(), refusal, now, older);
     response
 }
 
 /// The answer to a request that could not be decided.
-pub(crate) fn fault(fault: &Fault, speech: Speech) -> Response<Bytes> {
+pub(crate) fn fault(fault: &Fault, format: AnswerFormat) -> Response<Bytes> {
     let status = fault.code.status();
-    let mut response = match speech {
-        Speech::Http => {
+    let mut response = match format {
+        AnswerFormat::Http => {
             let mut body = Vec::with_capacity(512);
             fault.write_body(&mut body);
             with_problem(status, body)
         }
         // INVALID_ARGUMENT, or INTERNAL.
-        Speech::Grpc => trailers_only(if status < 500 { 3 } else { 13 }, &fault.detail),
+        AnswerFormat::Grpc => trailers_only(if status < 500 { 3 } else { 13 }, &fault.detail),
     };
     if let Some(seconds) = fault.retry_after_seconds {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());

@@ -17,7 +17,7 @@ use tidegate_driver::{Decided, PendingRequest};
 use tidegate_engine::{Decision, Engine, Permit, Request, RequestError, Step};
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::answer::{self, Speech};
+use crate::answer::{self, AnswerFormat};
 use crate::extract::{Extract, Head, Rejection, VALUE_BYTES_MAX};
 use crate::hold::ResponseHold;
 use crate::settings::Settings;
@@ -50,17 +50,22 @@ type Pairs<'h> = SmallVec<[(&'h str, Cow<'h, str>); 8]>;
 
 /// Decides a request, as far as that needs no waiting.
 pub(crate) fn begin(settings: &Arc<Settings>, head: &Head<'_>) -> Begun {
-    let speech = Speech::from_headers(head.headers);
+    let format = AnswerFormat::from_headers(head.headers);
     let now = settings.driver.now();
     settings.driver.tick_if_due(now);
-    match settings.begin(head, now, speech) {
+    match settings.begin(head, now, format) {
         Ok(begun) => begun,
-        Err(fault) => Begun::Decided(Verdict::Answer(answer::fault(&fault, speech))),
+        Err(fault) => Begun::Decided(Verdict::Answer(answer::fault(&fault, format))),
     }
 }
 
 impl Settings {
-    fn begin(self: &Arc<Self>, head: &Head<'_>, now: Timestamp, speech: Speech) -> Result<Begun, Fault> {
+    fn begin(
+        self: &Arc<Self>,
+        head: &Head<'_>,
+        now: Timestamp,
+        format: AnswerFormat,
+    ) -> Result<Begun, Fault> {
         let mut pairs = Pairs::new();
         for (name, extract) in &self.attributes {
             if let Some(value) = take(name, &**extract, head)? {
@@ -99,11 +104,11 @@ impl Settings {
         Ok(match step {
             Step::Decided(Decision::Admit(permit)) => Begun::Decided(self.admitted(permit, &engine)),
             Step::Decided(Decision::Refuse(refusal)) => {
-                Begun::Decided(Verdict::Answer(self.refusal(&refusal, now, speech)))
+                Begun::Decided(Verdict::Answer(self.refusal(&refusal, now, format)))
             }
             Step::Ask(pending) => {
                 let driving = self.driver.drive(pending);
-                Begun::Later(Box::pin(decide_later(Arc::clone(self), driving, speech)))
+                Begun::Later(Box::pin(decide_later(Arc::clone(self), driving, format)))
             }
         })
     }
@@ -112,15 +117,15 @@ impl Settings {
         Verdict::Admit(ResponseHold::new(self, permit, engine))
     }
 
-    fn conclude(self: &Arc<Self>, decided: Decided, speech: Speech) -> Verdict {
+    fn conclude(self: &Arc<Self>, decided: Decided, format: AnswerFormat) -> Verdict {
         match decided.decision {
             Decision::Admit(permit) => self.admitted(permit, &decided.engine),
-            Decision::Refuse(refusal) => Verdict::Answer(self.refusal(&refusal, self.driver.now(), speech)),
+            Decision::Refuse(refusal) => Verdict::Answer(self.refusal(&refusal, self.driver.now(), format)),
         }
     }
 
-    fn refusal(&self, refusal: &Refusal, now: Timestamp, speech: Speech) -> Response<Bytes> {
-        let response = answer::refusal(refusal, now, speech, self.older);
+    fn refusal(&self, refusal: &Refusal, now: Timestamp, format: AnswerFormat) -> Response<Bytes> {
+        let response = answer::refusal(refusal, now, format, self.older);
         match &self.on_refusal {
             Some(change) => change(refusal, response),
             None => response,
@@ -150,7 +155,7 @@ fn fault_of(error: &RequestError) -> Fault {
     Fault::new(code, error)
 }
 
-async fn decide_later(settings: Arc<Settings>, driving: PendingRequest, speech: Speech) -> Verdict {
+async fn decide_later(settings: Arc<Settings>, driving: PendingRequest, format: AnswerFormat) -> Verdict {
     let decided = driving.decided().await;
-    settings.conclude(decided, speech)
+    settings.conclude(decided, format)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::would::Would;
+use crate::expected_decision::ExpectedDecision;
 
 /// The partition that a request accesses: of its table, or of an index that a write changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct AccessExplanation {
     /// The capacity units that the access would be charged.
     pub units: f64,
     /// The decision of the table now: `admit` or `refuse`.
-    pub would: Would,
+    pub would: ExpectedDecision,
     /// The number of the partition of the key.
     pub partition: u32,
     /// The keys of that partition.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::access_explanation::AccessExplanation;
+pub use crate::expected_decision::ExpectedDecision;
 use crate::operation::ExplainedDoor;
-pub use crate::would::Would;
 
 /// The limits of a namespace, explained for one request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct ExplanationBody {
     pub unknown_plan: Option<String>,
     /// The decision now: `admit`, `wait` if only a place of the resource lacks, for which the
     /// request would wait, or `refuse`.
-    pub would: Would,
+    pub would: ExpectedDecision,
     /// When this was so, RFC 3339.
     pub at: String,
     /// Why the store did not say what its limits hold; absent if it did, or was not needed.
@@ -80,7 +80,7 @@ pub struct LoadExplanation {
     /// The most requests in flight of this class.
     pub in_flight_max: u64,
     /// Whether the cursor admits the request. Its queue and its places decide after that.
-    pub would: Would,
+    pub would: ExpectedDecision,
     /// How long the request would wait for a place at most, in milliseconds, as `wait_ms` says or,
     /// but with `door: check`, `queue.wait` of the resource; absent if it finds one now, or would
     /// be refused rather than wait.
@@ -131,7 +131,7 @@ pub struct LimitExplanation {
     /// The decision of the limit; absent if the limit does not apply. The decision of a shadow
     /// limit refuses nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub would: Option<Would>,
+    pub would: Option<ExpectedDecision>,
     /// Why, for people.
     pub because: String,
     /// Whether it only says what it would refuse.
@@ -328,7 +328,7 @@ mod tests {
         let limit = LimitExplanation {
             name: "per-user".into(),
             applies: true,
-            would: Some(Would::Refuse),
+            would: Some(ExpectedDecision::Refuse),
             because: "used up".into(),
             shadow: true,
             unmatched: None,
@@ -367,7 +367,7 @@ mod tests {
             cost_row: Some(2),
             plan: None,
             unknown_plan: Some("gold".into()),
-            would: Would::Refuse,
+            would: ExpectedDecision::Refuse,
             at: "2026-11-20T23:00:00Z".into(),
             store_failure: None,
             limits: vec![limit],

@@ -25,6 +25,8 @@ pub mod client_address;
 #[cfg(feature = "api")]
 pub mod envoy;
 #[cfg(feature = "api")]
+pub mod expected_decision;
+#[cfg(feature = "api")]
 pub mod explanation;
 pub mod fault;
 pub mod grpc_timeout;
@@ -55,8 +57,6 @@ pub mod tables;
 pub mod text;
 #[cfg(feature = "api")]
 pub mod true_units;
-#[cfg(feature = "api")]
-pub mod would;
 
 pub use tidegate_core::display;
 

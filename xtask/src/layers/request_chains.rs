@@ -198,8 +198,8 @@ impl DefinedNames {
 mod tests {
     use super::*;
 
-    const SOURCE: &str = "struct Desk; trait Store { fn run(&self); }
-        impl Store for Desk { fn run(&self) {} } impl Desk { fn begin(&self) {} } fn step() {}";
+    const SOURCE: &str = "struct RequestScope; trait Store { fn run(&self); }
+        impl Store for RequestScope { fn run(&self) {} } impl RequestScope { fn begin(&self) {} } fn step() {}";
 
     fn names() -> DefinedNames {
         let mut names = DefinedNames::default();

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use tidegate_wire::access_explanation::AccessExplanation;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, LoadExplanation,
-    NumbersOf, PlanExplanation, PlanFoundBy, Would, ZoneExplanation, ZoneOf,
+    CounterExplanation, DecidedBy, ExpectedDecision, ExplanationBody, LevelExplanation, LimitExplanation,
+    LoadExplanation, NumbersOf, PlanExplanation, PlanFoundBy, ZoneExplanation, ZoneOf,
 };
 use tidegate_wire::operation::ExplainedDoor;
 use tidegate_wire::text::shortened;
@@ -22,9 +22,9 @@ const HEADINGS: [&str; 6] = ["LIMIT", "SAYS", "USED", "LEFT", "FULL IN", "COUNTE
 
 pub(crate) fn text(explained: &ExplanationBody, source: &str) -> String {
     let would = match explained.would {
-        Would::Admit => "be admitted",
-        Would::Wait => "wait for a place",
-        Would::Refuse => "be refused",
+        ExpectedDecision::Admit => "be admitted",
+        ExpectedDecision::Wait => "wait for a place",
+        ExpectedDecision::Refuse => "be refused",
     };
     let (cost, namespace) = (explained.cost, &explained.namespace);
     let mut text = String::new();
@@ -109,8 +109,8 @@ fn wait_in_words(longest: u64, estimated: Option<u64>) -> String {
 fn access_in_words(access: &AccessExplanation) -> String {
     let index = access.index.as_ref().map_or(String::new(), |index| format!("/{index}"));
     let would = match access.would {
-        Would::Admit | Would::Wait => "admits",
-        Would::Refuse => "refuses",
+        ExpectedDecision::Admit | ExpectedDecision::Wait => "admits",
+        ExpectedDecision::Refuse => "refuses",
     };
     let AccessExplanation { table, operation, units, partition, key_range, node, mode, .. } = access;
     let AccessExplanation { left, rate, ceiling, consumed, node_left, .. } = access;
@@ -161,9 +161,9 @@ fn heading(plane: &str) -> &str {
 fn row(limit: &LimitExplanation) -> [String; 6] {
     let says = match (limit.would, limit.shadow) {
         (None, _) => "-",
-        (Some(Would::Admit | Would::Wait), _) => "admit",
-        (Some(Would::Refuse), false) => "REFUSE",
-        (Some(Would::Refuse), true) => "(refuse)",
+        (Some(ExpectedDecision::Admit | ExpectedDecision::Wait), _) => "admit",
+        (Some(ExpectedDecision::Refuse), false) => "REFUSE",
+        (Some(ExpectedDecision::Refuse), true) => "(refuse)",
     };
     let name = shortened(&limit.name, SHOWN_BYTES).into_owned();
     let Some(counter) = &limit.counter else {

@@ -59,9 +59,9 @@ pub(super) fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
     }
     if let Some(consistency) = fleet.consistency {
         scenario.consistency = match consistency {
-            Consistency::Local => tidegate_sim::fleet::Where::Local,
-            Consistency::Exact => tidegate_sim::fleet::Where::Exact,
-            Consistency::Leased => tidegate_sim::fleet::Where::Leased,
+            Consistency::Local => tidegate_sim::fleet::DecisionSite::Local,
+            Consistency::Exact => tidegate_sim::fleet::DecisionSite::Exact,
+            Consistency::Leased => tidegate_sim::fleet::DecisionSite::Leased,
         };
     }
     if let Some(chaos) = fleet.chaos {

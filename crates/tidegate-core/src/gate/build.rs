@@ -34,8 +34,8 @@ pub struct GateBuilder {
     plans: Option<Plans>,
     costs: Vec<CostRow>,
     table: Option<Arc<KeyTable>>,
-    exact_elsewhere: bool,
-    leased_elsewhere: bool,
+    exact_in_store: bool,
+    leased_in_store: bool,
     members: u32,
     run_time: RunTimeFacts,
 }
@@ -60,8 +60,8 @@ impl GateBuilder {
             plans: None,
             costs: Vec::new(),
             table: None,
-            exact_elsewhere: false,
-            leased_elsewhere: false,
+            exact_in_store: false,
+            leased_in_store: false,
             members: 1,
             run_time: RunTimeFacts::default(),
         }
@@ -115,7 +115,7 @@ impl GateBuilder {
     /// the only member there is.
     #[must_use]
     pub fn exact_in_store(mut self) -> Self {
-        self.exact_elsewhere = true;
+        self.exact_in_store = true;
         self
     }
 
@@ -123,8 +123,8 @@ impl GateBuilder {
     /// of them, with [`Gate::leased_limits`]. Without this call the gate decides them itself, as
     /// the only member there is.
     #[must_use]
-    pub fn leased_elsewhere(mut self) -> Self {
-        self.leased_elsewhere = true;
+    pub fn leased_in_store(mut self) -> Self {
+        self.leased_in_store = true;
         self
     }
 
@@ -166,8 +166,8 @@ impl GateBuilder {
             plans,
             costs,
             table,
-            exact_elsewhere,
-            leased_elsewhere,
+            exact_in_store,
+            leased_in_store,
             members,
             run_time,
         } = self;
@@ -198,8 +198,8 @@ impl GateBuilder {
             let divided = (members, plans.as_ref());
             let mut limit =
                 Compiled::new((&namespace, owner), limit, divided, &run_time, &table, &mut names)?;
-            limit.is_elsewhere =
-                (exact_elsewhere && limit.is_exact()) || (leased_elsewhere && limit.is_leased());
+            limit.is_in_store =
+                (exact_in_store && limit.is_exact()) || (leased_in_store && limit.is_leased());
             compiled.push(limit);
         }
         let block_spec = table
@@ -207,7 +207,7 @@ impl GateBuilder {
             .intern(Spec::BlockedUntil { at_most: WINDOW_MAX }, SpecOwner::policy(owner))
             .ok_or_else(|| too_many("block".to_owned(), SpecOwner::policy(owner)))?;
         let limits = compiled.into_boxed_slice();
-        let has_leased = leased_elsewhere && limits.iter().any(Compiled::is_leased);
+        let has_leased = leased_in_store && limits.iter().any(Compiled::is_leased);
         let alone_specs = AloneSpecs::default();
         Ok(Gate {
             namespace_text: Text::from(&*namespace),
@@ -216,7 +216,7 @@ impl GateBuilder {
             table,
             names,
             limits,
-            exact_elsewhere,
+            exact_in_store,
             has_leased,
             plans: plans.map(Box::new),
             costs: (!costs.is_empty()).then(|| Box::new(CompiledCosts::new(costs))),

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::charge::{Backing, Beside, Firmness, remaining, reset_at};
+use super::charge::{Backing, Firmness, SlotCharge, remaining, reset_at};
 use super::probe::{Answer, Probe};
 use crate::algorithm::{Algorithm, Charged, Counter, Fixed, State, Verdict, WindowStart};
 use crate::cost::Cost;
@@ -180,7 +180,7 @@ struct Line<'l> {
 /// A charge that can be taken back.
 enum Held {
     Word { before: State, after: State },
-    Ring(Beside),
+    Ring(SlotCharge),
 }
 
 impl KeyTable {
@@ -348,7 +348,7 @@ impl KeyTable {
                 self.charge_ring(probe, rolling, cost, now, Firmness::Check).map(|(backing, charge)| {
                     let Backing { handle: ring, is_new } = backing;
                     line.state = State::from_bits(ring.to_bits().get());
-                    Held::Ring(Beside::Ring { ring, charge, is_new })
+                    Held::Ring(SlotCharge::Ring { ring, charge, is_new })
                 })
             }
             _ => self.charge_word(probe, cost, now).map(|charge| {
@@ -373,8 +373,8 @@ impl KeyTable {
             (Some(Held::Word { before, after }), Some(cost)) => {
                 self.undo_word(&mut line.probe, &Charged { before, after, cost }, now);
             }
-            (Some(Held::Ring(beside)), _) => {
-                beside.take_back(self, line.probe.key, now);
+            (Some(Held::Ring(slot_charge)), _) => {
+                slot_charge.take_back(self, line.probe.key, now);
             }
             _ => {}
         }

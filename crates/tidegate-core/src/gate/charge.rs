@@ -32,8 +32,8 @@ pub(crate) struct Charge {
 pub(crate) enum ChargeKind {
     /// A state that is one word went from `before` to `after`.
     Word,
-    /// Instants in a ring, or a permit: the rest is in the [`Beside`] of this charge.
-    Beside,
+    /// Instants in a ring, or a permit: the rest is in the [`SlotCharge`] of this charge.
+    SlotCharge,
     /// Nothing: the table is full, and the policy admits.
     Uncounted,
     /// Nothing: a shadow limit would have refused.
@@ -43,7 +43,7 @@ pub(crate) enum ChargeKind {
 /// The data that is needed to take back a charge to a ring or to permits. It is kept apart from
 /// [`Charge`], which is enough for most limits, so that a permit stays small.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Beside {
+pub(crate) enum SlotCharge {
     Ring { ring: RingHandle, charge: RingCharge, is_new: bool },
     Permit { permits: PermitsHandle, slot: PermitSlot, is_new: bool },
 }
@@ -62,8 +62,8 @@ impl Charge {
         Self { key, before, after, spec, limit, kind, refund_on }
     }
 
-    fn beside(probe: &Probe<'_>, handle: u64) -> Self {
-        Self::new(probe, State::EMPTY, State::from_bits(handle), ChargeKind::Beside)
+    fn for_slot(probe: &Probe<'_>, handle: u64) -> Self {
+        Self::new(probe, State::EMPTY, State::from_bits(handle), ChargeKind::SlotCharge)
     }
 
     pub(super) fn none(probe: &Probe<'_>, kind: ChargeKind) -> Self {
@@ -186,14 +186,14 @@ impl KeyTable {
             Algorithm::Rolling(rolling) => {
                 let (backing, charge) = self.charge_ring(probe, rolling, cost, now, Firmness::Check)?;
                 let Backing { handle: ring, is_new } = backing;
-                let beside = Beside::Ring { ring, charge, is_new };
-                permit.push_beside(Charge::beside(probe, ring.to_bits().get()), beside);
+                let slot_charge = SlotCharge::Ring { ring, charge, is_new };
+                permit.push_slot_charge(Charge::for_slot(probe, ring.to_bits().get()), slot_charge);
             }
             Algorithm::Concurrency(concurrency) => {
                 let (backing, slot) = self.acquire(probe, concurrency, now)?;
                 let Backing { handle: permits, is_new } = backing;
-                let beside = Beside::Permit { permits, slot, is_new };
-                permit.push_beside(Charge::beside(probe, permits.to_bits().get()), beside);
+                let slot_charge = SlotCharge::Permit { permits, slot, is_new };
+                permit.push_slot_charge(Charge::for_slot(probe, permits.to_bits().get()), slot_charge);
             }
             _ => permit.push(self.charge_word(probe, cost, now)?),
         }
@@ -487,7 +487,7 @@ pub(super) enum Firmness {
     Report,
 }
 
-impl Beside {
+impl SlotCharge {
     /// Takes this charge back, and frees a ring or permits that were created for it alone.
     pub(super) fn take_back(&self, table: &KeyTable, key: KeyHash, now: Timestamp) -> bool {
         let (taken, is_empty_again) = match *self {
@@ -619,7 +619,7 @@ impl Charge {
     /// The state this charge left, as far as one word says it.
     pub(super) fn state_after(&self, table: &KeyTable) -> State {
         match self.kind {
-            ChargeKind::Word | ChargeKind::Beside => self.after,
+            ChargeKind::Word | ChargeKind::SlotCharge => self.after,
             ChargeKind::Uncounted => State::EMPTY,
             ChargeKind::ShadowRefused => {
                 let entry: Entry = table.look(self.key);

@@ -211,19 +211,19 @@ impl Gate {
         values: &Values<'_>,
         now: Timestamp,
         probes: &mut Probes<'g>,
-        elsewhere: &mut SmallVec<[LocatedKey<'g>; 2]>,
+        in_store: &mut SmallVec<[LocatedKey<'g>; 2]>,
     ) {
         let plan = self.plan_of(values);
         for (index, limit) in self.limits.iter().enumerate() {
             let index = index as u16;
-            if !limit.is_elsewhere {
+            if !limit.is_in_store {
                 let found = self.find(limit, values, plan, now);
                 probes.extend(found.map(|found| Probe::unread(index, found)));
             } else if limit.matches(values)
                 && let Some((algorithm, spec)) = self.numbers(limit, values, plan, now)
             {
                 match limit.key(values) {
-                    Keyed::On(key) => elsewhere.push(LocatedKey { limit: index, key, algorithm, spec }),
+                    Keyed::On(key) => in_store.push(LocatedKey { limit: index, key, algorithm, spec }),
                     // No store is asked about an incomplete key, so its request is refused here.
                     keyed @ Keyed::Lacks(_) if limit.limit.missing == Missing::Refuse => {
                         let refund_on = limit.refund_on;
@@ -249,11 +249,11 @@ impl Gate {
     ) -> Option<LocatedCounter<'g>> {
         // No store is asked about an incomplete key, so a request that lacks a part of it is
         // refused here.
-        if (limit.is_elsewhere && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
+        if (limit.is_in_store && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
             return None;
         }
         let keyed = limit.key(values);
-        if keyed == Keyed::Skipped || (limit.is_elsewhere && matches!(keyed, Keyed::On(_))) {
+        if keyed == Keyed::Skipped || (limit.is_in_store && matches!(keyed, Keyed::On(_))) {
             return None;
         }
         let (algorithm, spec) = self.numbers(limit, values, plan, now)?;

@@ -319,8 +319,8 @@ impl Gate {
         now: Timestamp,
     ) -> Counting {
         let ((algorithm, spec), zone) = self.in_zone(limit, numbers, source, values);
-        let is_elsewhere = limit.is_elsewhere;
-        let level = (!is_elsewhere).then(|| {
+        let is_in_store = limit.is_in_store;
+        let level = (!is_in_store).then(|| {
             let mut probe = Probe::new(index, key, algorithm, spec);
             self.assess(&mut probe, cost, now);
             self.level(&probe, now)
@@ -353,7 +353,7 @@ impl Gate {
             zone: self.found_zone(limit, zone, values),
             blocks_for: limit.limit.on_exceed.blocks_for(),
             refund_on: limit.limit.refund_on.clone(),
-            decided_by: match is_elsewhere {
+            decided_by: match is_in_store {
                 true if limit.is_leased() => DecidedBy::Lease,
                 true => DecidedBy::Store,
                 false => DecidedBy::Member,

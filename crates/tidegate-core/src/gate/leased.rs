@@ -90,7 +90,7 @@ impl Gate {
         located: &LocatedRequest<'a>,
         now: Timestamp,
     ) -> SmallVec<[LeasedLimit<'a>; 2]> {
-        let leased = located.elsewhere.iter().filter_map(|one| {
+        let leased = located.in_store.iter().filter_map(|one| {
             let limit = &self.limits[usize::from(one.limit)];
             limit.is_leased().then(|| LeasedLimit {
                 index: one.limit,

@@ -17,14 +17,14 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub struct LocatedRequest<'g> {
     pub(super) values: Values<'g>,
-    pub(super) elsewhere: SmallVec<[LocatedKey<'g>; 2]>,
+    pub(super) in_store: SmallVec<[LocatedKey<'g>; 2]>,
 }
 
 impl Gate {
     /// Whether a store decides or lends any of the limits.
     #[inline]
-    pub const fn has_elsewhere(&self) -> bool {
-        self.has_leased || self.exact_elsewhere
+    pub const fn has_store_limits(&self) -> bool {
+        self.has_leased || self.exact_in_store
     }
 
     /// [`Gate::check`] that also locates the limits which a store decides or lends. `located` is
@@ -36,10 +36,10 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Decision {
-        let LocatedRequest { values, elsewhere } = located;
+        let LocatedRequest { values, in_store } = located;
         self.names.read(attributes.into(), values);
         let mut probes = Probes::new();
-        self.locate_all(values, now, &mut probes, elsewhere);
+        self.locate_all(values, now, &mut probes, in_store);
         if probes.len() > 1 {
             self.touch(probes.iter().map(|probe| probe.key));
         }
@@ -47,35 +47,35 @@ impl Gate {
     }
 
     /// The limits of a request that a store decides or lends, without deciding the others.
-    pub fn locate_elsewhere<'a>(
+    pub fn locate_store_limits<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
         now: Timestamp,
     ) -> LocatedRequest<'a> {
         let mut located = LocatedRequest::default();
         self.names.read(attributes.into(), &mut located.values);
-        self.locate_all(&located.values, now, &mut Probes::new(), &mut located.elsewhere);
+        self.locate_all(&located.values, now, &mut Probes::new(), &mut located.in_store);
         located
     }
 
     /// The limits of this name that a store decides or lends, by the attributes of their keys
     /// alone.
-    pub(super) fn locate_named_elsewhere<'a>(
+    pub(super) fn locate_named_store_limits<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
         name: &str,
         now: Timestamp,
     ) -> LocatedRequest<'a> {
         let mut located = LocatedRequest::default();
-        let LocatedRequest { values, elsewhere } = &mut located;
+        let LocatedRequest { values, in_store } = &mut located;
         self.names.read(attributes.into(), values);
         let plan = self.plan_of(values);
         let named = self.limits.iter().enumerate().filter(|(_, limit)| limit.limit.name == name);
-        for (index, limit) in named.filter(|(_, limit)| limit.is_elsewhere) {
+        for (index, limit) in named.filter(|(_, limit)| limit.is_in_store) {
             if let (Keyed::On(key), Some((algorithm, spec))) =
                 (limit.key(values), self.numbers(limit, values, plan, now))
             {
-                elsewhere.push(LocatedKey { limit: index as u16, key, algorithm, spec });
+                in_store.push(LocatedKey { limit: index as u16, key, algorithm, spec });
             }
         }
         located
@@ -90,10 +90,10 @@ impl Gate {
     ) -> SmallVec<[(&'a str, u64); 4]> {
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);
-        let (mut probes, mut elsewhere) = (Probes::new(), SmallVec::new());
-        self.locate_all(&values, now, &mut probes, &mut elsewhere);
+        let (mut probes, mut in_store) = (Probes::new(), SmallVec::new());
+        self.locate_all(&values, now, &mut probes, &mut in_store);
         let here = probes.iter().map(|probe| (probe.limit, probe.key));
-        let all = here.chain(elsewhere.iter().map(|located| (located.limit, located.key)));
+        let all = here.chain(in_store.iter().map(|located| (located.limit, located.key)));
         all.map(|(limit, key)| (&*self.limits[usize::from(limit)].limit.name, key.0)).collect()
     }
 }

@@ -45,7 +45,7 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
         now: Timestamp,
     ) -> Option<LocatedCounters> {
-        if self.has_elsewhere() {
+        if self.has_store_limits() {
             return None;
         }
         let mut values = Values::new();

@@ -210,7 +210,7 @@ impl Gate {
         self.names.read(attributes, &mut values);
         let plan = self.plan_of(&values);
         let named = self.limits.iter().enumerate().filter(|(_, limit)| limit.limit.name == name);
-        let here = named.filter(|(_, limit)| !limit.is_elsewhere);
+        let here = named.filter(|(_, limit)| !limit.is_in_store);
         here.filter_map(|(index, limit)| {
             let keyed = limit.key(&values);
             let (algorithm, spec) = self.numbers(limit, &values, plan, now)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Gate;
-use super::charge::{Beside, Charge, ChargeKind, remaining, reset_at};
+use super::charge::{Charge, ChargeKind, SlotCharge, remaining, reset_at};
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
 use crate::limit::WorkEnd;
@@ -37,7 +37,7 @@ pub struct Permit {
     charges: SmallVec<[Charge; 3]>,
     /// Additional data of the charges to rings and permits, in the same order; boxed, because a
     /// permit is moved on every admission and most permits have no such charge.
-    beside: Option<Box<SmallVec<[Beside; 1]>>>,
+    slot_charges: Option<Box<SmallVec<[SlotCharge; 1]>>>,
     /// Set only while a permit of a concurrency limit is held, so that other requests share nothing
     /// with each other.
     lender: Option<Arc<KeyTable>>,
@@ -74,14 +74,14 @@ impl Permit {
 
     #[inline]
     pub(super) fn new(cost: Cost, at: Timestamp) -> Self {
-        Self { at, cost, charges: SmallVec::new(), beside: None, lender: None }
+        Self { at, cost, charges: SmallVec::new(), slot_charges: None, lender: None }
     }
 
     #[inline]
     pub(super) fn from_charge(charge: Charge, cost: Cost, at: Timestamp) -> Self {
         let mut charges = SmallVec::new();
         charges.push(charge);
-        Self { at, cost, charges, beside: None, lender: None }
+        Self { at, cost, charges, slot_charges: None, lender: None }
     }
 
     #[inline]
@@ -89,15 +89,15 @@ impl Permit {
         self.charges.push(charge);
     }
 
-    pub(super) fn push_beside(&mut self, charge: Charge, beside: Beside) {
+    pub(super) fn push_slot_charge(&mut self, charge: Charge, slot_charge: SlotCharge) {
         self.charges.push(charge);
-        self.beside.get_or_insert_default().push(beside);
+        self.slot_charges.get_or_insert_default().push(slot_charge);
     }
 
     fn lends(&self) -> bool {
-        self.beside
+        self.slot_charges
             .as_ref()
-            .is_some_and(|all| all.iter().any(|beside| matches!(beside, Beside::Permit { .. })))
+            .is_some_and(|all| all.iter().any(|slot_charge| matches!(slot_charge, SlotCharge::Permit { .. })))
     }
 
     /// Keeps the table alive while a permit of a concurrency limit is held.
@@ -131,25 +131,25 @@ impl Permit {
 
     /// The [keys](super::CounterPlace::key) of the concurrency limits that lent a permit.
     pub fn lent_keys(&self) -> impl Iterator<Item = u64> + '_ {
-        let mut beside = self.beside.iter().flat_map(|all| all.iter());
+        let mut slot_charges = self.slot_charges.iter().flat_map(|all| all.iter());
         let beside_of = move |charge: &Charge| match charge.kind {
-            ChargeKind::Beside => beside.next(),
+            ChargeKind::SlotCharge => slot_charges.next(),
             _ => None,
         };
         let mut beside_of = beside_of;
         let lent = self
             .charges
             .iter()
-            .filter(move |charge| matches!(beside_of(charge), Some(Beside::Permit { .. })));
+            .filter(move |charge| matches!(beside_of(charge), Some(SlotCharge::Permit { .. })));
         lent.map(|charge| charge.key.0)
     }
 
     pub(super) fn take_back_from(&mut self, table: &KeyTable, now: Timestamp) {
         self.lender = None;
         for charge in self.charges.drain(..).rev() {
-            if charge.kind == ChargeKind::Beside {
-                let beside = self.beside.as_mut().and_then(|all| all.pop());
-                beside.expect("pushed together with its charge").take_back(table, charge.key, now);
+            if charge.kind == ChargeKind::SlotCharge {
+                let slot_charge = self.slot_charges.as_mut().and_then(|all| all.pop());
+                slot_charge.expect("pushed together with its charge").take_back(table, charge.key, now);
             }
             charge.take_back(table, self.cost, now);
         }
@@ -165,8 +165,8 @@ impl Permit {
     /// Takes over the charges of another permit that the same request was given for other limits.
     pub fn absorb(&mut self, mut other: Self) {
         self.charges.append(&mut other.charges);
-        if let Some(mut beside) = other.beside.take() {
-            self.beside.get_or_insert_default().append(&mut beside);
+        if let Some(mut slot_charges) = other.slot_charges.take() {
+            self.slot_charges.get_or_insert_default().append(&mut slot_charges);
         }
         if let Some(lender) = other.lender.take() {
             self.lender = Some(lender);
@@ -205,8 +205,8 @@ impl Permit {
     fn give_back_permits(&mut self, now: Timestamp) -> bool {
         let Some(table) = self.lender.take() else { return false };
         let mut any = false;
-        for beside in self.beside.iter().flat_map(|all| all.iter()) {
-            any |= beside.give_back(&table, now);
+        for slot_charge in self.slot_charges.iter().flat_map(|all| all.iter()) {
+            any |= slot_charge.give_back(&table, now);
         }
         any
     }

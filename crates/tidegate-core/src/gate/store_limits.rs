@@ -109,36 +109,36 @@ impl Gate {
     /// about them.
     #[inline]
     pub fn exact_limits<'a>(&'a self, located: &LocatedRequest<'a>, now: Timestamp) -> Vec<ExactLimit<'a>> {
-        if self.exact_elsewhere { self.remote(located, now, Compiled::is_exact) } else { Vec::new() }
+        if self.exact_in_store { self.store_limits(located, now, Compiled::is_exact) } else { Vec::new() }
     }
 
     /// The limits of a request that a store decides or leases.
-    pub fn remote_limits<'a>(
+    pub fn store_limits_of<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
         now: Timestamp,
     ) -> Vec<ExactLimit<'a>> {
-        self.remote(&self.locate_elsewhere(attributes, now), now, |_| true)
+        self.store_limits(&self.locate_store_limits(attributes, now), now, |_| true)
     }
 
     /// The limits of this name that a store decides or leases, with the key of a request under
     /// each, whether or not it applies to the request otherwise.
-    pub fn remote_limits_named<'a>(
+    pub fn store_limits_named<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
         name: &str,
         now: Timestamp,
     ) -> Vec<ExactLimit<'a>> {
-        self.remote(&self.locate_named_elsewhere(attributes, name, now), now, |_| true)
+        self.store_limits(&self.locate_named_store_limits(attributes, name, now), now, |_| true)
     }
 
-    fn remote<'a>(
+    fn store_limits<'a>(
         &'a self,
         located: &LocatedRequest<'a>,
         now: Timestamp,
         is_meant: impl Fn(&Compiled) -> bool,
     ) -> Vec<ExactLimit<'a>> {
-        let limits = located.elsewhere.iter().map(|one| (one, &self.limits[usize::from(one.limit)]));
+        let limits = located.in_store.iter().map(|one| (one, &self.limits[usize::from(one.limit)]));
         limits
             .filter(|(_, limit)| is_meant(limit))
             .map(|(one, limit)| ExactLimit {
@@ -172,7 +172,7 @@ impl Gate {
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);
         let is_meant = |compiled: &&Compiled| {
-            let is_local = !compiled.is_elsewhere || compiled.is_leased();
+            let is_local = !compiled.is_in_store || compiled.is_leased();
             is_local
                 && limit.map_or_else(|| compiled.matches(&values), |name| name == compiled.limit.name)
                 && matches!(compiled.key(&values), Keyed::On(_))

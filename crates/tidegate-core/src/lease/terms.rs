@@ -178,7 +178,8 @@ impl Terms {
             .with_period(Self::PERIOD)
     }
 
-    /// The [terms](Terms::from_algorithm) of `algorithm` [with leases](Terms::with_period) of `period`.
+    /// The [terms](Terms::from_algorithm) of `algorithm`, [with leases](Terms::with_period) of
+    /// `period`.
     pub fn for_period(algorithm: &Algorithm, period: Duration, now: Timestamp) -> Result<Self, TermsError> {
         Self::from_algorithm(algorithm, now)?.with_period(period)
     }

@@ -40,7 +40,7 @@ use self::answer::{Answer, Mode, Stop, WalkStep};
 use self::located::Located;
 use self::store::ask;
 use self::waited::Waited;
-use crate::continuation::{BatchAdmission, Origin, Patience, Pending};
+use crate::continuation::{BatchAdmission, Origin, Pending, WaitableRequest};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, end, outcome_of};
 use crate::engine::Engine;
@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// Admits a request that has passed, or asks the store first. `patience` is how it
+    /// Admits a request that has passed, or asks the store first. `waitable` is how it
     /// waits if the store refuses it.
     #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
     #[inline(always)]
@@ -156,7 +156,7 @@ impl Engine {
         gate: &Arc<Gate>,
         holds: Option<Holds>,
         demand: Option<Demand>,
-        patience: Option<Box<Patience>>,
+        waitable: Option<Box<WaitableRequest>>,
         now: Timestamp,
     ) -> Step {
         let first = holds.expect("the local limits give every request that passes its holds");
@@ -166,7 +166,7 @@ impl Engine {
             return Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }));
         };
         let demand = self.demand(demand, counted);
-        let origin = Origin { gate: Arc::clone(gate), cost: located.request.cost, demand, patience };
+        let origin = Origin { gate: Arc::clone(gate), cost: located.request.cost, demand, waitable };
         // A single request is asked about like a batch of one.
         let (holds, origins, questions) = (smallvec![first], smallvec![origin], smallvec![question]);
         ask(BatchAdmission { holds, origins, questions, asked: 0..0 }, now)

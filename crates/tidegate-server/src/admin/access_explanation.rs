@@ -5,7 +5,7 @@ use tidegate_capacity::split::SplitVerdict;
 use tidegate_engine::{AccessCharge, AccessReport};
 use tidegate_wire::access_explanation::{AccessExplanation, TokensExplanation};
 use tidegate_wire::answer::AccessUnits;
-use tidegate_wire::explanation::Would;
+use tidegate_wire::explanation::ExpectedDecision;
 
 pub(crate) fn explain_access(report: &AccessReport) -> AccessExplanation {
     let direction = &report.direction;
@@ -15,7 +15,7 @@ pub(crate) fn explain_access(report: &AccessReport) -> AccessExplanation {
         operation: report.operation.as_str().to_owned(),
         mode: report.mode.as_str().to_owned(),
         units: report.units.as_f64(),
-        would: if report.is_admitted { Would::Admit } else { Would::Refuse },
+        would: if report.is_admitted { ExpectedDecision::Admit } else { ExpectedDecision::Refuse },
         partition: report.partition,
         key_range: report.key_range.clone(),
         node: report.node.clone(),

@@ -11,7 +11,7 @@ use tidegate_wire::retry_after::millis_up;
 
 use crate::api::parameters::Accepted;
 use crate::api::route::Route;
-use crate::context::Desk;
+use crate::context::RequestScope;
 
 /// The parameters of the route.
 const BLOCKS: Accepted =
@@ -19,7 +19,7 @@ const BLOCKS: Accepted =
 
 /// The route.
 pub(crate) const ROUTES: &[Route] = &[Route::get("/v1/blocks", "The blocks in force", |call| {
-    Box::pin(async move { call.desk.blocks(call.query()) })
+    Box::pin(async move { call.scope.blocks(call.query()) })
 })
 .answers("BlocksBody")
 .query(BLOCKS)];
@@ -28,7 +28,7 @@ pub(crate) const ROUTES: &[Route] = &[Route::get("/v1/blocks", "The blocks in fo
 const BLOCKS_DEFAULT: usize = 100;
 const BLOCKS_MAX: usize = 1000;
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     pub(crate) fn blocks(&self, query: Option<&str>) -> Result<Reply, Fault> {
         let parameters = BLOCKS.read(query)?;
         let (namespace, limit) = (parameters.get("namespace"), parameters.get("limit"));

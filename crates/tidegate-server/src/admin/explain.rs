@@ -20,8 +20,9 @@ use tidegate_policy::envoy::{Code, DescriptorDecision, FileRule};
 use tidegate_policy::policy::StoreKind;
 use tidegate_store::{MemoryConfig, MemoryStore};
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, LoadExplanation,
-    NumbersOf, PlanExplanation, PlanFoundBy, PlaneExplanation, Unmatched, Would, ZoneExplanation, ZoneOf,
+    CounterExplanation, DecidedBy, ExpectedDecision, ExplanationBody, LevelExplanation, LimitExplanation,
+    LoadExplanation, NumbersOf, PlanExplanation, PlanFoundBy, PlaneExplanation, Unmatched, ZoneExplanation,
+    ZoneOf,
 };
 use tidegate_wire::operation::{Explain, ExplainedDoor, read};
 use tidegate_wire::problem::sentence;
@@ -36,7 +37,7 @@ use crate::api::operations::NamedAccess;
 use crate::api::route::{Route, RouteAccess};
 use crate::authorization::Caller;
 use crate::claims::{OwnClaims, value_in};
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::engine_fault::{build_fault, engine_fault};
 use crate::envoy::envoy_files::CurrentFiles;
 use crate::envoy::file_domains::{descriptors_of, malformed};
@@ -49,8 +50,8 @@ pub(crate) const ROUTES: &[Route] = &[Route::post(
     "What each limit and its resource are to a request, and why; charges nothing",
     |call| {
         Box::pin(async move {
-            let desk = call.desk;
-            desk.explain(&call.into_body().await?).await
+            let scope = call.scope;
+            scope.explain(&call.into_body().await?).await
         })
     },
 )
@@ -64,7 +65,7 @@ const TABLE_BYTES: usize = 1 << 16;
 /// How much of a value is shown in a sentence, in bytes. Beside the sentence it stands whole.
 const SHOWN_BYTES: usize = 64;
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// Answers `POST /v1/explain`.
     pub(crate) async fn explain(&self, body: &[u8]) -> Result<Reply, Fault> {
         let check: Explain<'_> = read(body)?;
@@ -119,7 +120,7 @@ impl Desk<'_> {
     }
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// Explains each rule of a domain of files for a request with attributes, in the order of the
     /// files.
     async fn explain_domain(
@@ -150,7 +151,7 @@ impl Desk<'_> {
                 None => unmet_rule(&rule, &pairs),
             }
         });
-        let would = if is_over { Would::Refuse } else { Would::Admit };
+        let would = if is_over { ExpectedDecision::Refuse } else { ExpectedDecision::Admit };
         Ok(body_of_limits(request, would, limits.collect(), now))
     }
 }
@@ -186,7 +187,7 @@ fn explain_rule(
     let level =
         LevelExplanation { limit, used, remaining, reset_ms: millis_up(met.reset_at.saturating_since(now)) };
     let counted = LimitExplanation {
-        would: Some(Would::Admit),
+        would: Some(ExpectedDecision::Admit),
         because: format!("{remaining} of {limit} left"),
         counter: Some(CounterExplanation {
             key: entries.iter().map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned()))).collect(),
@@ -301,9 +302,9 @@ fn add_plan_and_cost(body: &mut ExplanationBody, engine: &Engine, request: &Requ
 
 fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> ExplanationBody {
     let would = match explained.wait() {
-        Some(_) => Would::Wait,
-        None if explained.is_refused() => Would::Refuse,
-        None => Would::Admit,
+        Some(_) => ExpectedDecision::Wait,
+        None if explained.is_refused() => ExpectedDecision::Refuse,
+        None => ExpectedDecision::Admit,
     };
     let limits = explained.limits.iter().map(|one| limit(one, request.cost.units(), now));
     ExplanationBody {
@@ -316,7 +317,7 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
 
 fn body_of_limits(
     request: &Request<'_>,
-    would: Would,
+    would: ExpectedDecision,
     limits: Vec<LimitExplanation>,
     now: Timestamp,
 ) -> ExplanationBody {
@@ -349,7 +350,7 @@ fn explain_load(load: &LoadReport, tenant: Option<&str>) -> LoadExplanation {
         cursor,
         in_flight,
         in_flight_max,
-        would: if load.is_below_cursor { Would::Refuse } else { Would::Admit },
+        would: if load.is_below_cursor { ExpectedDecision::Refuse } else { ExpectedDecision::Admit },
         wait_max_ms: load.wait.map(|wait| millis_up(wait.longest)),
         wait_estimate_ms: load.wait.and_then(|wait| wait.estimated).map(millis_up),
         because: format!("its level is {level}, the cursor of its namespace at {cursor}: {says}"),
@@ -398,7 +399,7 @@ fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
                 _ => None,
             };
             let counted = LimitExplanation {
-                would: Some(Would::Admit),
+                would: Some(ExpectedDecision::Admit),
                 because: admission(counting),
                 plan,
                 counter: Some(counter(counting, now)),
@@ -438,7 +439,7 @@ fn refused(
     now: Timestamp,
 ) -> LimitExplanation {
     LimitExplanation {
-        would: Some(Would::Refuse),
+        would: Some(ExpectedDecision::Refuse),
         because,
         reason: Some(reason.as_str().to_owned()),
         retry: Some(RetryKind::from(retry).as_str().to_owned()),

@@ -23,7 +23,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::api::parameters::Accepted;
 use crate::api::route::{Route, RouteCall, RouteFuture};
 use crate::authorization::Caller;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::fleet::override_history::{AuditEntry, audit_note};
 pub use crate::fleet::override_history::{HISTORY_KEPT, HISTORY_MAX};
 
@@ -36,7 +36,7 @@ const OVERRIDES: Accepted = Accepted { route: "/v1/overrides", once: &["namespac
 /// The routes.
 pub(crate) const ROUTES: &[Route] = &[
     Route::get("/v1/overrides", "Numbers of single keys set while running", |call| {
-        Box::pin(async move { call.desk.overrides(call.query()) })
+        Box::pin(async move { call.scope.overrides(call.query()) })
     })
     .answers("OverridesAnswer")
     .query(OVERRIDES),
@@ -53,17 +53,17 @@ pub(crate) const ROUTES: &[Route] = &[
 
 fn set(call: RouteCall<'_>) -> RouteFuture<'_> {
     Box::pin(async move {
-        let (desk, caller, address) = (call.desk, call.caller, OverridePath::read(&call));
+        let (scope, caller, address) = (call.scope, call.caller, OverridePath::read(&call));
         let body = call.into_body().await?;
-        desk.set_override(caller, address?, &body).await
+        scope.set_override(caller, address?, &body).await
     })
 }
 
 fn remove(call: RouteCall<'_>) -> RouteFuture<'_> {
     Box::pin(async move {
-        let (desk, caller, address) = (call.desk, call.caller, OverridePath::read(&call));
+        let (scope, caller, address) = (call.scope, call.caller, OverridePath::read(&call));
         let body = call.into_body().await?;
-        desk.remove_override(caller, address?, &body).await
+        scope.remove_override(caller, address?, &body).await
     })
 }
 
@@ -182,7 +182,7 @@ impl From<Fault> for Unchanged {
     }
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// All overrides and their history, or those of one namespace.
     pub(crate) fn overrides(&self, query: Option<&str>) -> Result<Reply, Fault> {
         let parameters = OVERRIDES.read(query)?;

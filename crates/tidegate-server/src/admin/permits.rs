@@ -9,7 +9,7 @@ use tidegate_wire::retry_after::millis_up;
 
 use crate::api::parameters::Accepted;
 use crate::api::route::Route;
-use crate::context::Desk;
+use crate::context::RequestScope;
 
 /// The parameters of the route.
 const PERMITS: Accepted =
@@ -22,12 +22,12 @@ const PERMITS_MAX: usize = 1000;
 /// The route.
 pub(crate) const ROUTES: &[Route] =
     &[Route::get("/v1/permits", "The permits that wait to be settled or released", |call| {
-        Box::pin(async move { call.desk.permits(call.query()) })
+        Box::pin(async move { call.scope.permits(call.query()) })
     })
     .answers("PermitsBody")
     .query(PERMITS)];
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     pub(crate) fn permits(&self, query: Option<&str>) -> Result<Reply, Fault> {
         let parameters = PERMITS.read(query)?;
         let after = parameters.parsed(

@@ -19,7 +19,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::api::parameters::Accepted;
 use crate::api::route::{Route, RouteCall, RouteFuture};
 use crate::authorization::Caller;
-use crate::context::Desk;
+use crate::context::RequestScope;
 
 /// The parameters of `GET /v1/resources`.
 const RESOURCES: Accepted = Accepted { route: "/v1/resources", once: &["resource"], repeated: &[] };
@@ -27,7 +27,7 @@ const RESOURCES: Accepted = Accepted { route: "/v1/resources", once: &["resource
 /// The routes.
 pub(crate) const ROUTES: &[Route] = &[
     Route::get("/v1/resources", "The load of the resources, and their signals", |call| {
-        Box::pin(async move { call.desk.resources(call.query()) })
+        Box::pin(async move { call.scope.resources(call.query()) })
     })
     .answers("ResourcesBody")
     .query(RESOURCES),
@@ -38,13 +38,13 @@ pub(crate) const ROUTES: &[Route] = &[
 
 fn push(call: RouteCall<'_>) -> RouteFuture<'_> {
     Box::pin(async move {
-        let (desk, caller, name) = (call.desk, call.caller, call.segment("name"));
+        let (scope, caller, name) = (call.scope, call.caller, call.segment("name"));
         let body = call.into_body().await?;
-        desk.push_signal(caller, &name?.unwrap_or_default(), &body)
+        scope.push_signal(caller, &name?.unwrap_or_default(), &body)
     })
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// The load of the resource of a request, with the cursor of its namespace, if answers about
     /// this resource show it.
     pub(crate) fn shown_load(&self, resource: Option<&str>, namespace: &str) -> Option<ShownLoad> {

@@ -19,7 +19,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::api::parameters::Accepted;
 use crate::api::route::Route;
 use crate::authorization::Caller;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::engine_fault::engine_fault;
 use crate::records::audit::Operation;
 
@@ -29,21 +29,21 @@ const TABLES: Accepted = Accepted { route: "/v1/tables", once: &["namespace", "t
 /// The routes.
 pub(crate) const ROUTES: &[Route] = &[
     Route::get("/v1/tables", "The tables, and where their partitions lie", |call| {
-        Box::pin(async move { call.desk.tables(call.query(), call.line) })
+        Box::pin(async move { call.scope.tables(call.query(), call.line) })
     })
     .answers("TablesBody")
     .query(TABLES),
     Route::post("/v1/placements", "Say on which node a partition lies", |call| {
         Box::pin(async move {
-            let (desk, caller) = (call.desk, call.caller);
-            desk.place(caller, &call.into_body().await?)
+            let (scope, caller) = (call.scope, call.caller);
+            scope.place(caller, &call.into_body().await?)
         })
     })
     .takes("Placement")
     .answers("PartitionBody"),
 ];
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// Answers `GET /v1/tables`.
     fn tables(&self, query: Option<&str>, line: &Arc<ConnectionActivity>) -> Result<Reply, Fault> {
         let parameters = TABLES.read(query)?;

@@ -27,17 +27,17 @@ use crate::api::terms::{Keep, Style, Terms};
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::config::AuthorizeHeaders;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::decide::RequestProgress;
 
 /// The route, which a gateway asks with the method of its own client.
 pub(crate) const ROUTES: &[Route] =
     &[Route::post("/v1/authorize", "May this request go ahead? For gateways, any method", |call| {
         Box::pin(async move {
-            let (desk, caller, head, query) = (call.desk, call.caller, call.head, call.query());
+            let (scope, caller, head, query) = (call.scope, call.caller, call.head, call.query());
             // A gateway may send the body of the request it asks about; it is not looked at.
             call.body.discard();
-            desk.authorize(caller, query, &head.headers).await
+            scope.authorize(caller, query, &head.headers).await
         })
     })
     .any_method()
@@ -56,7 +56,7 @@ struct Subrequest<'a> {
     deny_status: Option<u16>,
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     pub(crate) async fn authorize(
         &self,
         caller: &Caller,

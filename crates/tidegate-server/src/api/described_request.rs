@@ -10,9 +10,9 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
 use crate::claims::{ATTEMPT_FORM, DEADLINE_FORM, OwnClaims, unreadable, value_in};
-use crate::context::Desk;
+use crate::context::RequestScope;
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// A request that its caller describes by `pairs`, with its claims in them and in `own`, which
     /// win. Without a `cost` it has the cost that the cost table of its namespace says, or 1.
     pub(crate) fn request_of<'a>(

@@ -20,7 +20,7 @@ use crate::api::route::{Route, RouteAccess, RouteCall, RouteHandler, RoutesAtPat
 use crate::api::routes::ROUTES;
 use crate::authorization::Caller;
 use crate::config::ServerConfig;
-use crate::context::{DaemonContext, Desk};
+use crate::context::{DaemonContext, RequestScope};
 use crate::decide::{BegunDecision, RouteProgress};
 use crate::listener::http_protocol::{HttpProtocol, RequestFinishGuard};
 use crate::listener::request_connection::RequestConnection;
@@ -45,15 +45,15 @@ impl HttpProtocol for HttpApi {
         let found = ROUTES.at(head.uri.path()).filter(|found| on.serves.callers_of(found.first().access));
         let index = found.as_ref().map(RoutesAtPath::index);
         let in_force = daemon.in_force.load_full();
-        let desk = Desk { daemon, in_force: &in_force };
-        let mut answered = dispatch(desk, on, found, &head, incoming).await;
+        let scope = RequestScope { daemon, in_force: &in_force };
+        let mut answered = dispatch(scope, on, found, &head, incoming).await;
         // A request may wait for minutes, and nothing of its head is needed meanwhile.
         drop(head);
         if let Ok(RouteProgress::Waits(begun)) = answered {
             let BegunDecision { waiting, namespace, resource, is_in_queue } = *begun;
             let _held = is_in_queue.then(|| on.line.hold());
-            let reply = Box::pin(desk.wait(waiting)).await;
-            let reply = reply.map(|reply| desk.with_load(reply, resource.as_deref(), &namespace));
+            let reply = Box::pin(scope.wait(waiting)).await;
+            let reply = reply.map(|reply| scope.with_load(reply, resource.as_deref(), &namespace));
             answered = reply.map(RouteProgress::Answered).map_err(Unanswered::Fault);
         }
         let mut reply = match answered {
@@ -103,13 +103,13 @@ impl From<Fault> for Unanswered {
 }
 
 async fn dispatch(
-    desk: Desk<'_>,
+    scope: RequestScope<'_>,
     on: &RequestConnection,
     found: Option<RoutesAtPath<'_, '_>>,
     head: &Parts,
     incoming: Incoming,
 ) -> Result<RouteProgress, Unanswered> {
-    let Desk { daemon, in_force } = desk;
+    let RequestScope { daemon, in_force } = scope;
     let bounds = &daemon.config.bounds;
     let body = BodyReader::new(head, incoming, bounds, &on.line);
     let (route, caller) = match accepted(&in_force.config, bounds, on, found.as_ref(), head) {
@@ -125,7 +125,7 @@ async fn dispatch(
     };
     let none = Segments::default();
     let segments = found.as_ref().map_or(&none, |found| &found.segments);
-    let call = RouteCall { desk, caller: &caller, head, line: &on.line, body, segments };
+    let call = RouteCall { scope, caller: &caller, head, line: &on.line, body, segments };
     Ok(match route.handler {
         RouteHandler::Answer(handler) => RouteProgress::Answered(handler(call).await?),
         RouteHandler::Decision(handler) => handler(call).await?,

@@ -14,8 +14,8 @@ use tidegate_wire::envoy::json::{
     EnvoyStatus,
 };
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, LoadExplanation,
-    NumbersOf, PlaneExplanation, Unmatched, Would,
+    CounterExplanation, DecidedBy, ExpectedDecision, ExplanationBody, LevelExplanation, LimitExplanation,
+    LoadExplanation, NumbersOf, PlaneExplanation, Unmatched,
 };
 use tidegate_wire::fault::FaultBody;
 use tidegate_wire::operation::{
@@ -73,7 +73,7 @@ use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, L
         RefusalBody,
         FaultBody,
         ExplanationBody,
-        Would,
+        ExpectedDecision,
         AccessExplanation,
         TokensExplanation,
         LimitExplanation,

@@ -28,7 +28,7 @@ use crate::api::route::{DecisionFuture, RefusalForm, Route, RouteCall};
 use crate::api::terms::{Keep, Style, Terms};
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::decide::{Charged, RequestProgress, Waiting, WaitingPeek};
 use crate::engine_fault::engine_fault;
 use crate::envoy::file_domains::DomainCheck;
@@ -43,16 +43,16 @@ pub(crate) const ROUTES: &[Route] = &[
         .refuses(RefusalForm::Problem),
     Route::post("/v1/report", "Charge what was already done", |call| {
         Box::pin(async move {
-            let (desk, caller) = (call.desk, call.caller);
-            desk.report(caller, &call.into_body().await?).await
+            let (scope, caller) = (call.scope, call.caller);
+            scope.report(caller, &call.into_body().await?).await
         })
     })
     .takes("Report")
     .answers("Reported"),
     Route::post("/v1/refund", "Give back what was charged, once", |call| {
         Box::pin(async move {
-            let (desk, caller) = (call.desk, call.caller);
-            desk.refund(caller, &call.into_body().await?).await
+            let (scope, caller) = (call.scope, call.caller);
+            scope.refund(caller, &call.into_body().await?).await
         })
     })
     .takes("Refund")
@@ -63,32 +63,32 @@ pub(crate) const ROUTES: &[Route] = &[
         .refuses(RefusalForm::Problem),
     Route::post("/v1/settle", "Say how the work ended", |call| {
         Box::pin(async move {
-            let (desk, caller) = (call.desk, call.caller);
-            desk.settle(caller, &call.into_body().await?).await
+            let (scope, caller) = (call.scope, call.caller);
+            scope.settle(caller, &call.into_body().await?).await
         })
     })
     .takes("Settle")
     .answers("SettleAnswer"),
     Route::post("/v1/release", "Give back what a permit lent", |call| {
         Box::pin(async move {
-            let (desk, caller) = (call.desk, call.caller);
-            desk.release(caller, &call.into_body().await?).await
+            let (scope, caller) = (call.scope, call.caller);
+            scope.release(caller, &call.into_body().await?).await
         })
     })
     .takes("Release")
     .answers("SettleAnswer"),
     Route::post("/v1/reset", "Forget what is used", |call| {
         Box::pin(async move {
-            let (desk, caller) = (call.desk, call.caller);
-            desk.reset(caller, &call.into_body().await?).await
+            let (scope, caller) = (call.scope, call.caller);
+            scope.reset(caller, &call.into_body().await?).await
         })
     })
     .takes("Reset")
     .answers("ResetAnswer"),
     Route::post("/v1/block", "Refuse a key for a while", |call| {
         Box::pin(async move {
-            let (desk, caller) = (call.desk, call.caller);
-            desk.block(caller, &call.into_body().await?).await
+            let (scope, caller) = (call.scope, call.caller);
+            scope.block(caller, &call.into_body().await?).await
         })
     })
     .takes("Block")
@@ -100,53 +100,53 @@ type OperationResult = Result<Reply, Fault>;
 /// Begins a check.
 fn check(call: RouteCall<'_>) -> DecisionFuture<'_> {
     Box::pin(async move {
-        let RouteCall { desk, caller, head, line, body, .. } = call;
+        let RouteCall { scope, caller, head, line, body, .. } = call;
         let body = body.read().await?;
         let check: Check<'_> = read(&body)?;
         let wait = check.wait()?;
         caller.may(Verb::Check, &check.namespace)?;
-        let pairs = desk.bounded(&check.attributes)?;
+        let pairs = scope.bounded(&check.attributes)?;
         let own = OwnClaims::from_headers(check.class.map(|class| class.0), &head.headers)?;
         let cost = check.cost.map(|cost| cost.0);
-        let request = desk.request_of(&check.namespace, &pairs, cost, own, caller)?;
+        let request = scope.request_of(&check.namespace, &pairs, cost, own, caller)?;
         let access = NamedAccess::from_body(check.access.as_ref())?;
-        let mut request = desk.with_named(request, check.resource.as_deref(), &access, caller)?;
-        let now = desk.daemon.clock.now();
+        let mut request = scope.with_named(request, check.resource.as_deref(), &access, caller)?;
+        let now = scope.daemon.clock.now();
         if !wait.is_zero() {
-            if desk.files_of(&check.namespace).is_some() {
+            if scope.files_of(&check.namespace).is_some() {
                 return Err(unwaiting_domain(&check.namespace, "wait_ms"));
             }
-            let wait = desk.in_force.config.planes.bounded_wait(wait, request.resource, request.class);
-            desk.let_wait(&mut request, wait, line, 0, now);
+            let wait = scope.in_force.config.planes.bounded_wait(wait, request.resource, request.class);
+            scope.let_wait(&mut request, wait, line, 0, now);
         }
         let terms = Terms { now, keep: Keep::Lent, style: Style::Whole };
-        let progress = if check.peek { desk.peek(&request, terms) } else { desk.begin(&request, terms) };
-        Ok(desk.route_progress(progress?, (check.resource.as_deref(), &check.namespace), !wait.is_zero()))
+        let progress = if check.peek { scope.peek(&request, terms) } else { scope.begin(&request, terms) };
+        Ok(scope.route_progress(progress?, (check.resource.as_deref(), &check.namespace), !wait.is_zero()))
     })
 }
 
 /// Begins a reservation.
 fn reserve(call: RouteCall<'_>) -> DecisionFuture<'_> {
     Box::pin(async move {
-        let RouteCall { desk, caller, head, body, .. } = call;
+        let RouteCall { scope, caller, head, body, .. } = call;
         let body = body.read().await?;
         let reserve: Reserve<'_> = read(&body)?;
         caller.may(Verb::Check, &reserve.namespace)?;
-        desk.refuse_domain(&reserve.namespace)?;
+        scope.refuse_domain(&reserve.namespace)?;
         let keep = Keep::Every(reserve.expires_after()?);
-        let pairs = desk.bounded(&reserve.attributes)?;
+        let pairs = scope.bounded(&reserve.attributes)?;
         let own = OwnClaims::from_headers(reserve.class.map(|class| class.0), &head.headers)?;
         let cost = reserve.cost.map(|cost| cost.0);
-        let request = desk.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
+        let request = scope.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
         let access = NamedAccess::from_body(reserve.access.as_ref())?;
-        let request = desk.with_named(request, reserve.resource.as_deref(), &access, caller)?;
-        let terms = Terms { now: desk.daemon.clock.now(), keep, style: Style::Whole };
-        let progress = desk.begin(&request, terms)?;
-        Ok(desk.route_progress(progress, (reserve.resource.as_deref(), &reserve.namespace), false))
+        let request = scope.with_named(request, reserve.resource.as_deref(), &access, caller)?;
+        let terms = Terms { now: scope.daemon.clock.now(), keep, style: Style::Whole };
+        let progress = scope.begin(&request, terms)?;
+        Ok(scope.route_progress(progress, (reserve.resource.as_deref(), &reserve.namespace), false))
     })
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// The request with the resource and the access that a body names.
     pub(crate) fn with_named<'a>(
         &self,

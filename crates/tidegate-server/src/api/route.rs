@@ -17,7 +17,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::api::body::BodyReader;
 use crate::api::parameters::Accepted;
 use crate::authorization::Caller;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::decide::RouteProgress;
 
 /// The answer of a route.
@@ -215,7 +215,7 @@ impl Route {
 
 /// One request of a route, whose caller is known.
 pub(crate) struct RouteCall<'a> {
-    pub(crate) desk: Desk<'a>,
+    pub(crate) scope: RequestScope<'a>,
     pub(crate) caller: &'a Caller,
     pub(crate) head: &'a Parts,
     pub(crate) line: &'a Arc<ConnectionActivity>,

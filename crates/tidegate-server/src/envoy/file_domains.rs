@@ -18,7 +18,7 @@ use tidegate_wire::retry_after::{millis_up, seconds};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::api::terms::Terms;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::envoy::carried_keys::Hashes;
 use crate::envoy::envoy_files::CurrentFiles;
 use crate::metrics::OVERRIDE;
@@ -60,7 +60,7 @@ impl DomainCheck {
     }
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// The files, if one of them speaks of this domain and the policy has no namespace of that
     /// name.
     pub(crate) fn files_of(&self, domain: &str) -> Option<Arc<CurrentFiles>> {
@@ -180,7 +180,7 @@ impl Desk<'_> {
         Ok(in_use)
     }
 
-    /// The counters that [`Desk::reset_domain`] would forget.
+    /// The counters that [`RequestScope::reset_domain`] would forget.
     pub(crate) async fn counters_of_domain(
         &self,
         files: &CurrentFiles,

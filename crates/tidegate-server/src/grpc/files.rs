@@ -11,14 +11,14 @@ use tidegate_wire::operation::WAIT_MS;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::api::operations::unwaiting_domain;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::envoy::envoy_files::CurrentFiles;
 use crate::envoy::file_domains::{is_over, retry_after};
 
 /// The header that says when to come back, which the peer does not send.
 const RETRY_AFTER: &str = "Retry-After";
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// Answers by `files`, whether or not they know the domain.
     pub(super) async fn by_files(
         &self,

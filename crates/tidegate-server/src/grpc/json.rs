@@ -7,7 +7,7 @@ use tidegate_wire::envoy::{Code, json};
 
 use crate::api::route::{RefusalForm, Route};
 use crate::authorization::Caller;
-use crate::context::Desk;
+use crate::context::RequestScope;
 
 /// The route of the same service over HTTP.
 pub(crate) const ROUTES: &[Route] = &[Route::post(
@@ -15,9 +15,9 @@ pub(crate) const ROUTES: &[Route] = &[Route::post(
     "Envoy's rate limit service as JSON, any method; 429 when over a limit",
     |call| {
         Box::pin(async move {
-            let (desk, caller) = (call.desk, call.caller);
-            let body = call.body.read_at_most(desk.daemon.config.bounds.grpc_message_bytes).await?;
-            desk.json(caller, &body).await
+            let (scope, caller) = (call.scope, call.caller);
+            let body = call.body.read_at_most(scope.daemon.config.bounds.grpc_message_bytes).await?;
+            scope.json(caller, &body).await
         })
     },
 )
@@ -26,7 +26,7 @@ pub(crate) const ROUTES: &[Route] = &[Route::post(
 .answers("EnvoyAnswer")
 .refuses(RefusalForm::Envoy("EnvoyAnswer"))];
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// Answers the request in `body`. Answer and charge are those of the same message over gRPC.
     pub(crate) async fn json(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Fault> {
         let request = json::read(body)?;

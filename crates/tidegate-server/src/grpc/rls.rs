@@ -35,7 +35,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::admin::access_explanation::access_units;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::engine_fault::engine_fault;
 use crate::envoy::carried_keys::Hashes;
 use crate::metrics::OVERRIDE;
@@ -106,12 +106,12 @@ impl<'a> DescriptorLine<'a> {
         domain: &'a str,
         descriptor: &'a Descriptor<'a>,
         attributes: &'a [(&'a str, &'a str)],
-        desk: &'a Desk<'_>,
+        scope: &'a RequestScope<'_>,
         caller: &Caller,
     ) -> Result<Self, Fault> {
         let value = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        let request = desk.request_of(domain, attributes, None, OwnClaims::default(), caller)?;
-        let request = desk.in_force.config.planes.with_words(request, value, caller)?;
+        let request = scope.request_of(domain, attributes, None, OwnClaims::default(), caller)?;
+        let request = scope.in_force.config.planes.with_words(request, value, caller)?;
         let peek = matches!(descriptor.hits, Hits::Look);
         let wait = value(WAIT_MS).map(|millis| wait_of_attribute(millis, peek)).transpose()?;
         // Envoy does not report the end of the work.
@@ -172,7 +172,7 @@ impl Drop for PolicyCharges<'_> {
 // All descriptors of one request can be decided together.
 const _: () = assert!(DESCRIPTORS_MAX <= BATCH_REQUESTS_MAX, "a request may have too many questions");
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// Answers `ShouldRateLimit`.
     pub(super) async fn should_rate_limit(
         &self,

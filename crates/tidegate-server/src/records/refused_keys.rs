@@ -381,8 +381,8 @@ impl NamespaceSketches {
     /// The sketches in which the selected namespaces are counted.
     fn selected(&self, selection: &KeySelection<'_>) -> impl Iterator<Item = &NamespaceSketch> {
         let own = self.own.iter().filter(|(name, _)| selection.has_namespace(name));
-        let is_elsewhere = selection.namespace.is_none_or(|name| !self.own.contains_key(name));
-        own.map(|(_, sketch)| &**sketch).chain(is_elsewhere.then_some(&*self.others))
+        let is_in_store = selection.namespace.is_none_or(|name| !self.own.contains_key(name));
+        own.map(|(_, sketch)| &**sketch).chain(is_in_store.then_some(&*self.others))
     }
 }
 

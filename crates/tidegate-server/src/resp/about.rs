@@ -8,7 +8,7 @@ use tidegate_wire::resp::Replies;
 
 use super::command::Command;
 use super::command_error::{CommandError, unknown_subcommand};
-use crate::context::Desk;
+use crate::context::RequestScope;
 
 /// Settings of a Redis server that tools ask for, with the values for this server: nothing is kept
 /// in its files.
@@ -107,17 +107,22 @@ pub(super) fn config(arguments: &[Cow<'_, [u8]>], replies: &mut Replies<'_>) -> 
 }
 
 /// Answers `INFO`, as lines that clients look for `loading:0` in.
-pub(super) fn info(sections: &[Cow<'_, [u8]>], desk: &Desk<'_>, now: Timestamp, replies: &mut Replies<'_>) {
+pub(super) fn info(
+    sections: &[Cow<'_, [u8]>],
+    scope: &RequestScope<'_>,
+    now: Timestamp,
+    replies: &mut Replies<'_>,
+) {
     let is_wanted = |section: &str| {
         let all = ["all", "default", "everything"];
         let is = |name: &str| sections.iter().any(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()));
         sections.is_empty() || is(section) || all.into_iter().any(is)
     };
     let version = env!("CARGO_PKG_VERSION");
-    let policy = &desk.in_force.version;
+    let policy = &scope.in_force.version;
     let age = now.saturating_since(policy.since).as_secs();
     let process = std::process::id();
-    let clients = desk.daemon.connections.count();
+    let clients = scope.daemon.connections.count();
     let server = format!(
         "server_name:tidegate\r\ntidegate_version:{version}\r\nredis_mode:standalone\r\nprocess_id:{process}\r\n\
          policy_version:{}\r\npolicy_age_seconds:{age}\r\n",

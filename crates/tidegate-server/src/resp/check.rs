@@ -23,7 +23,7 @@ use crate::admin::access_explanation::access_units;
 use crate::api::operations::allowances;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::decide::{Charged, permit_delivery};
 use crate::engine_fault::engine_fault;
 use crate::protocol::Protocol;
@@ -97,7 +97,7 @@ fn text<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a str, Fault> {
     })
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// Answers `TG.CHECK`: whether that took time, as a call of the store and a wait do, and the
     /// delivery of a reply that names a permit, or for which the client has waited.
     ///

@@ -20,7 +20,7 @@ use super::server::RespServer;
 use super::throttle::{LastBucket, RUN_MAX, ThrottleRequest, ThrottleRun, any_bucket};
 use super::transaction::{TRANSACTION_BYTES_MAX, Transaction, TransactionFull};
 use super::unanswered::UnansweredCommands;
-use crate::context::{DaemonContext, Desk};
+use crate::context::{DaemonContext, RequestScope};
 use crate::protocol::{Protocol as Spoken, RESP_NAMESPACE as NAMESPACE};
 use crate::records::audit::Operation;
 
@@ -67,7 +67,7 @@ pub(super) struct Session {
 /// The answers of one turn.
 struct Answers<'t> {
     metrics: &'t RespMetrics,
-    desk: Desk<'t>,
+    scope: RequestScope<'t>,
     now: Timestamp,
     replies: Replies<'t>,
     tally: CommandTally,
@@ -79,20 +79,20 @@ impl Answers<'_> {
         if run.is_empty() {
             return;
         }
-        let decided = self.desk.throttle(&self.metrics.throttled, run, self.now, &mut self.replies).await;
+        let decided = self.scope.throttle(&self.metrics.throttled, run, self.now, &mut self.replies).await;
         for asking in run.iter() {
             self.tally.count(Some(asking.command), decided.is_err());
         }
         if decided != Ok(false) {
             // The store was asked, and meanwhile time has passed.
-            self.now = self.desk.daemon.clock.now();
+            self.now = self.scope.daemon.clock.now();
         }
         run.clear();
     }
 
     /// Answers a command by an error.
     fn refuse(&mut self, command: Option<Command>, refused: &CommandError) {
-        refused.write(self.desk.daemon, &mut self.replies);
+        refused.write(self.scope.daemon, &mut self.replies);
         self.tally.count(command, true);
     }
 }
@@ -154,13 +154,13 @@ impl Session {
     ) -> TurnProgress {
         let daemon = &*server.daemon;
         let in_force = daemon.in_force.load_full();
-        let desk = Desk { daemon, in_force: &in_force };
+        let scope = RequestScope { daemon, in_force: &in_force };
         self.identity.renew(&in_force.config);
         let until = out.len() + TURN_REPLY_BYTES;
         self.whole_replies = out.len();
         let mut answers = Answers {
             metrics: &server.metrics,
-            desk,
+            scope,
             // One instant for all that came together.
             now: daemon.clock.now(),
             replies: Replies::new(out, self.protocol),
@@ -269,8 +269,8 @@ impl Session {
             return;
         }
         answers.decide(run).await;
-        let Answers { desk, now, replies, .. } = answers;
-        match self.answer(desk, command, arguments, now, replies).await {
+        let Answers { scope, now, replies, .. } = answers;
+        match self.answer(scope, command, arguments, now, replies).await {
             Ok(()) => answers.tally.count(command, false),
             Err(refused) => answers.refuse(command, &refused),
         }
@@ -364,7 +364,7 @@ impl Session {
     /// Answers one command that is not `CL.THROTTLE`.
     async fn answer(
         &mut self,
-        desk: &Desk<'_>,
+        scope: &RequestScope<'_>,
         command: Option<Command>,
         arguments: &[Cow<'_, [u8]>],
         now: &mut Timestamp,
@@ -380,10 +380,10 @@ impl Session {
         }
         match command {
             Command::Throttle | Command::ThrottleMillis | Command::Exec => return Err(wrong_number(command)),
-            Command::Check => self.check(desk, arguments, now, replies).await?,
+            Command::Check => self.check(scope, arguments, now, replies).await?,
             Command::Release => {
-                desk.release_over_resp(&arguments[1], *now).await?;
-                *now = desk.daemon.clock.now();
+                scope.release_over_resp(&arguments[1], *now).await?;
+                *now = scope.daemon.clock.now();
                 replies.simple("OK");
             }
             Command::Del => {
@@ -395,10 +395,10 @@ impl Session {
                         algorithm: Cow::Borrowed(&algorithm),
                         cost: 0,
                     };
-                    let begun = desk.in_force.engine.reset_carried(NAMESPACE, &limit, *now);
-                    forgotten += i64::from(Box::pin(desk.complete(begun)).await?);
+                    let begun = scope.in_force.engine.reset_carried(NAMESPACE, &limit, *now);
+                    forgotten += i64::from(Box::pin(scope.complete(begun)).await?);
                 }
-                *now = desk.daemon.clock.now();
+                *now = scope.daemon.clock.now();
                 let first = String::from_utf8_lossy(&arguments[1]);
                 let operation = Operation {
                     verb: Verb::Reset,
@@ -407,7 +407,7 @@ impl Session {
                     attributes: &[("key", &first), ("keys", &(arguments.len() - 1).to_string())],
                     outcome: "the counters of keys were reset",
                 };
-                desk.daemon.audit.operation(self.identity.caller()?, &operation, *now);
+                scope.daemon.audit.operation(self.identity.caller()?, &operation, *now);
                 replies.integer(forgotten);
             }
             Command::Ping => match arguments {
@@ -416,18 +416,18 @@ impl Session {
                 _ => return Err(wrong_number(command)),
             },
             Command::Echo => replies.bulk(&arguments[1]),
-            Command::Hello => self.hello(desk, &arguments[1..], replies).await?,
+            Command::Hello => self.hello(scope, &arguments[1..], replies).await?,
             Command::Auth => {
                 let ([password] | [_, password]) = &arguments[1..] else {
                     return Err(wrong_number(command));
                 };
-                self.log_in(desk, password).await?;
+                self.log_in(scope, password).await?;
                 replies.simple("OK");
             }
             Command::Client => self.client(arguments, replies)?,
             Command::Describe => super::about::commands(&arguments[1..], replies)?,
             Command::Config => super::about::config(&arguments[1..], replies)?,
-            Command::Info => super::about::info(&arguments[1..], desk, *now, replies),
+            Command::Info => super::about::info(&arguments[1..], scope, *now, replies),
             Command::Select => match super::throttle::number("the database", &arguments[1]) {
                 Ok(0) => replies.simple("OK"),
                 Ok(_) => return Err(CommandError::err("DB index is out of range; use 0".to_owned())),
@@ -450,7 +450,7 @@ impl Session {
                 self.transaction = None;
                 self.protocol = Protocol::Two;
                 self.name.clear();
-                self.identity.log_out(&desk.in_force.config);
+                self.identity.log_out(&scope.in_force.config);
                 replies.speak(self.protocol);
                 replies.simple("RESET");
             }
@@ -465,7 +465,7 @@ impl Session {
     /// Answers `TG.CHECK`.
     async fn check(
         &mut self,
-        desk: &Desk<'_>,
+        scope: &RequestScope<'_>,
         arguments: &[Cow<'_, [u8]>],
         now: &mut Timestamp,
         replies: &mut Replies<'_>,
@@ -474,9 +474,9 @@ impl Session {
         let caller = self.identity.caller()?;
         permitted(caller.may(Verb::Check, &namespace))?;
         let line = self.line.as_deref();
-        let (was_asked, delivery) = desk.check_over_resp(caller, arguments, line, *now, replies).await?;
+        let (was_asked, delivery) = scope.check_over_resp(caller, arguments, line, *now, replies).await?;
         if was_asked {
-            *now = desk.daemon.clock.now();
+            *now = scope.daemon.clock.now();
         }
         self.deliveries.extend(delivery.map(|delivery| (replies.bytes(), delivery)));
         Ok(())
@@ -497,8 +497,8 @@ impl Session {
 
     /// Logs in with a token. The reply to an unknown token is delayed, and the last of several
     /// failures ends the connection.
-    async fn log_in(&mut self, desk: &Desk<'_>, token: &[u8]) -> Result<(), CommandError> {
-        let Desk { daemon, in_force } = *desk;
+    async fn log_in(&mut self, scope: &RequestScope<'_>, token: &[u8]) -> Result<(), CommandError> {
+        let RequestScope { daemon, in_force } = *scope;
         let logged_in = self.identity.log_in(token, &in_force.config);
         match &logged_in {
             Ok(()) => self.failed_logins = 0,
@@ -518,7 +518,7 @@ impl Session {
 
     async fn hello(
         &mut self,
-        desk: &Desk<'_>,
+        scope: &RequestScope<'_>,
         options: &[Cow<'_, [u8]>],
         replies: &mut Replies<'_>,
     ) -> Result<(), CommandError> {
@@ -545,7 +545,7 @@ impl Session {
         while let [option, behind @ ..] = rest {
             rest = match behind {
                 [_, password, behind @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
-                    self.log_in(desk, password).await?;
+                    self.log_in(scope, password).await?;
                     behind
                 }
                 [given, behind @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {

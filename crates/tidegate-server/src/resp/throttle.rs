@@ -21,7 +21,7 @@ use tidegate_wire::retry_after::{millis_up, seconds_up};
 
 use super::command::Command;
 use super::command_error::write_fault;
-use crate::context::Desk;
+use crate::context::RequestScope;
 use crate::engine_fault::engine_fault;
 use crate::metrics::LimitSeries;
 use crate::protocol::{Protocol, RESP_NAMESPACE as NAMESPACE};
@@ -147,7 +147,7 @@ pub(super) fn number(what: &str, text: &[u8]) -> Result<u64, String> {
     value.ok_or_else(|| format!("{what} {} is too large; use at most {}", shown(), i64::MAX))
 }
 
-impl Desk<'_> {
+impl RequestScope<'_> {
     /// Decides a run of commands and writes their replies. Whether the clock has to be read again.
     pub(super) async fn throttle(
         &self,

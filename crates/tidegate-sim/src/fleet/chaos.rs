@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::fleet::scenario::{Scenario, Where};
+use crate::fleet::scenario::{DecisionSite, Scenario};
 use crate::kit::disturbance::{sequence, side_by_side};
 use crate::kit::{Chance, Disturbance, MS, SECOND};
 
@@ -57,7 +57,7 @@ fn store_trouble(scenario: &Scenario, end: u64, chance: &mut Chance) -> (Trouble
         0 | 1 => Trouble::StoreAway,
         2 => Trouble::StorePaused,
         3 => Trouble::AnswersLate,
-        4 if scenario.consistency == Where::Leased => Trouble::Emptied,
+        4 if scenario.consistency == DecisionSite::Leased => Trouble::Emptied,
         _ => Trouble::FailedOver,
     };
     let lasts = match trouble {

@@ -6,7 +6,7 @@ use tidegate_core::{Limit, TableConfig as KeyTableConfig, error_chain};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
 
 use crate::fleet::arrival::Arrival;
-use crate::fleet::scenario::{Chaos, Numbers, Scenario, ScenarioError, Subject, Where};
+use crate::fleet::scenario::{Chaos, DecisionSite, Numbers, Scenario, ScenarioError, Subject};
 use crate::kit::{Chance, Clock, Room};
 
 /// The namespace of the simulated limit.
@@ -43,9 +43,9 @@ pub(crate) struct MemberFactory {
 impl MemberFactory {
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, ScenarioError> {
         let consistency = match scenario.consistency {
-            Where::Local => tidegate_core::limit::Consistency::Local,
-            Where::Exact => tidegate_core::limit::Consistency::Exact,
-            Where::Leased => tidegate_core::limit::Consistency::Leased,
+            DecisionSite::Local => tidegate_core::limit::Consistency::Local,
+            DecisionSite::Exact => tidegate_core::limit::Consistency::Exact,
+            DecisionSite::Leased => tidegate_core::limit::Consistency::Leased,
         };
         let failure = if scenario.limit.is_quota() { OnStoreFailure::Refuse } else { OnStoreFailure::Local };
         let limit = Limit::new("per-key", scenario.algorithm()?)
@@ -56,7 +56,7 @@ impl MemberFactory {
         // Decisions that a member makes alone are in its table: four words a key, so that every key
         // finds a place. Beside a store that is only for silences, and of the many keys of a large
         // fleet not all are asked for in one.
-        let keys_max = if scenario.consistency == Where::Local { usize::MAX } else { 1 << 12 };
+        let keys_max = if scenario.consistency == DecisionSite::Local { usize::MAX } else { 1 << 12 };
         let keys = (scenario.keys as usize).min(keys_max);
         let table_bytes = (keys * 64).clamp(KeyTableConfig::BYTES_MIN, KeyTableConfig::BYTES_DEFAULT);
         Ok(Self {

@@ -25,7 +25,7 @@ pub struct Scenario {
     /// The limit of each key.
     pub limit: Numbers,
     /// Where it is decided.
-    pub consistency: Where,
+    pub consistency: DecisionSite,
     /// The subject of the limit; default [`Subject::Limit`].
     #[serde(skip_serializing_if = "is_limit")]
     pub subject: Subject,
@@ -107,7 +107,7 @@ fn is_limit(subject: &Subject) -> bool {
 /// Where the limit is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Where {
+pub enum DecisionSite {
     /// At each member alone, by an equal part of the numbers.
     Local,
     /// In the store, one call for each request.
@@ -149,7 +149,7 @@ pub enum Chaos {
     /// repeated, late and overtaken. And until [`Scenario::CALM_SECONDS`] before the end, one after
     /// the other as the seed has it: members are cut off, crash or stop and start again; the store
     /// is away, pauses, answers late, fails over with what it wrote last lost, or loses all it has
-    /// (only under [`Where::Leased`]).
+    /// (only under [`DecisionSite::Leased`]).
     Some,
 }
 
@@ -212,7 +212,7 @@ impl Scenario {
             keys: 1,
             seconds: 60,
             limit: Numbers::per_second(1000, 1000),
-            consistency: Where::Leased,
+            consistency: DecisionSite::Leased,
             subject: Subject::Limit,
             load: Load::Steady,
             requests_per_second: 3000,
@@ -351,7 +351,7 @@ impl Scenario {
             Subject::Table if self.cost_max > Self::TABLE_COST_MAX => {
                 Err(ScenarioError::Table("requests of at most 256 units"))
             }
-            Subject::Table if self.consistency != Where::Leased => {
+            Subject::Table if self.consistency != DecisionSite::Leased => {
                 Err(ScenarioError::Table("leases where it has several members"))
             }
             _ => Ok(()),
@@ -381,7 +381,7 @@ impl Scenario {
     /// The numbers as each member has them: decided alone, an equal part of them, rounded down but
     /// at least 1.
     pub(crate) fn at_a_member(&self) -> Numbers {
-        if self.consistency != Where::Local {
+        if self.consistency != DecisionSite::Local {
             return self.limit;
         }
         let part = |whole: u32| (whole / self.members).max(1);

@@ -16,7 +16,7 @@ use self::liveness::{Liveness, Refusing, Seen};
 use self::silence::Silences;
 use crate::fleet::observation::{Admitted, Refusal, Source};
 use crate::fleet::rule::{Rule, Violation};
-use crate::fleet::scenario::{Chaos, Load, Numbers, Scenario, Where};
+use crate::fleet::scenario::{Chaos, DecisionSite, Load, Numbers, Scenario};
 use crate::fleet::usage::{Measured, Used};
 use crate::kit::{DRIFT_MAX_PERCENT, Findings, MS, SECOND};
 
@@ -35,7 +35,7 @@ const _: () = assert!(DRIFT_MAX_PERCENT == 1);
 pub(crate) struct Watch {
     seed: u64,
     scenario: Scenario,
-    /// The admissions of the store, or of each member alone under [`Where::Local`].
+    /// The admissions of the store, or of each member alone under [`DecisionSite::Local`].
     bound: Bound,
     /// As `bound`, but for what the store has lost: it never counts less than the store does. Only
     /// for what the store decides.
@@ -58,25 +58,25 @@ struct Leased {
 
 impl Watch {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let is_local = scenario.consistency == Where::Local;
-        let is_leased = scenario.consistency == Where::Leased;
+        let is_local = scenario.consistency == DecisionSite::Local;
+        let is_leased = scenario.consistency == DecisionSite::Leased;
         let pairs = u64::from(scenario.keys) * u64::from(scenario.members);
         let keys = match scenario.consistency {
-            Where::Local if pairs <= 1 << 22 => pairs,
-            Where::Leased => 0,
+            DecisionSite::Local if pairs <= 1 << 22 => pairs,
+            DecisionSite::Leased => 0,
             _ => scenario.keys.into(),
         };
         // Decisions of the store are counted by its clock, which is the one that matters
         // there.
         let drift = match (scenario.chaos, scenario.consistency) {
-            (Chaos::None, _) | (_, Where::Exact) => 0,
+            (Chaos::None, _) | (_, DecisionSite::Exact) => 0,
             (Chaos::Some, _) => DRIFT_MAX_PERCENT,
         };
         let looked_at = if pairs <= SMALL { scenario.keys } else { LOOKED_AT.min(scenario.keys) };
         Self {
             seed: scenario.seed,
             bound: Bound::new(scenario.at_a_member(), keys as usize, drift, false),
-            counted: (scenario.consistency == Where::Exact)
+            counted: (scenario.consistency == DecisionSite::Exact)
                 .then(|| Bound::new(scenario.limit, scenario.keys as usize, drift, false)),
             is_local: is_local && pairs <= 1 << 22,
             leased: is_leased.then(|| Leased {
@@ -118,7 +118,7 @@ impl Watch {
         let key = attempt.key;
         self.liveness.admitted(attempt, now);
         match self.scenario.consistency {
-            Where::Local if self.is_local => {
+            DecisionSite::Local if self.is_local => {
                 let place = member * self.scenario.keys + key;
                 if let Some(over) = self.bound.admit(place, cost, now) {
                     let most = self.most();
@@ -127,11 +127,11 @@ impl Watch {
                 }
             }
             // Decided in the store, and counted there.
-            Where::Exact if source == Some(Source::Alone) => {
+            DecisionSite::Exact if source == Some(Source::Alone) => {
                 self.admitted_alone(run, key, cost, now, member_now);
             }
-            Where::Local | Where::Exact => {}
-            Where::Leased => {
+            DecisionSite::Local | DecisionSite::Exact => {}
+            DecisionSite::Leased => {
                 let is_silent = self.silences.since(run, key).is_some();
                 let Some(leased) = &mut self.leased else { return };
                 let at = if matches!(self.scenario.limit, Numbers::Window { .. }) { store_now } else { now };
@@ -336,7 +336,7 @@ impl Watch {
         let seconds = span as f64 / 1e9;
         let is_even = matches!(self.scenario.load, Load::Steady | Load::Skewed | Load::Zipf);
         if let Numbers::Bucket { .. } = self.scenario.limit
-            && self.scenario.consistency == Where::Leased
+            && self.scenario.consistency == DecisionSite::Leased
             && is_even
         {
             let due = self.scenario.limit.rate() * seconds;
@@ -365,7 +365,7 @@ impl Watch {
         let is_alike = matches!(self.scenario.load, Load::Steady | Load::Zipf)
             && matches!(self.scenario.limit, Numbers::Bucket { .. })
             && self.gathered() >= 2.0;
-        if self.scenario.consistency == Where::Leased && is_alike {
+        if self.scenario.consistency == DecisionSite::Leased && is_alike {
             let odds: Vec<f64> = measured.members.iter().filter_map(Used::odds).collect();
             let all: f64 = measured.members.iter().map(|used| used.admitted).sum();
             #[expect(clippy::cast_precision_loss, reason = "members")]
@@ -399,7 +399,7 @@ impl Watch {
     fn most(&self) -> &'static str {
         match (self.scenario.limit, self.scenario.consistency) {
             (Numbers::Window { .. }, _) => "the limit of the window",
-            (_, Where::Leased) => "rate·time + burst + 0.1 s·rate",
+            (_, DecisionSite::Leased) => "rate·time + burst + 0.1 s·rate",
             _ => "rate·time + burst",
         }
     }

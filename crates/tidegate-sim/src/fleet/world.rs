@@ -16,7 +16,7 @@ use crate::fleet::load::{Arrivals, is_steady};
 use crate::fleet::member::{ATTRIBUTE, KeyName, Member, MemberFactory, NAMESPACE};
 use crate::fleet::observation::{Admitted, Attempt, Refusal, Source};
 use crate::fleet::report::Report;
-use crate::fleet::scenario::{Chaos, Load, Scenario, ScenarioError, Subject, Where};
+use crate::fleet::scenario::{Chaos, DecisionSite, Load, Scenario, ScenarioError, Subject};
 use crate::fleet::store::{Served, SimulatedStore};
 use crate::fleet::store_call::StoreCall;
 use crate::fleet::store_traffic::{keep_charges, watch_answered, watch_served};
@@ -378,7 +378,7 @@ impl Simulation {
                 if let Ok(answer) = &*answer {
                     watch_served(&mut self.watch, batch, answer, again, self.now, at);
                     if self.scenario.chaos == Chaos::Some
-                        && self.scenario.consistency == Where::Exact
+                        && self.scenario.consistency == DecisionSite::Exact
                         && !again
                     {
                         for (key, cost) in keep_charges(&mut self.charged, batch, answer) {

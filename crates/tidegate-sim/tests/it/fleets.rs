@@ -1,8 +1,8 @@
 //! Fleets of which something is known in advance.
 
-use tidegate_sim::fleet::{Chaos, Load, Numbers, Rule, Scenario, Subject, Where, simulate};
+use tidegate_sim::fleet::{Chaos, DecisionSite, Load, Numbers, Rule, Scenario, Subject, simulate};
 
-fn scenario(consistency: Where) -> Scenario {
+fn scenario(consistency: DecisionSite) -> Scenario {
     let mut scenario = Scenario::new(11);
     scenario.consistency = consistency;
     scenario.seconds = 30;
@@ -14,8 +14,9 @@ fn scenario(consistency: Where) -> Scenario {
 #[test]
 fn the_same_seed_gives_the_same_report_byte_for_byte() {
     let loads = [Load::Steady, Load::Callers];
-    for (consistency, load) in
-        [Where::Local, Where::Exact, Where::Leased].into_iter().flat_map(|one| loads.map(|load| (one, load)))
+    for (consistency, load) in [DecisionSite::Local, DecisionSite::Exact, DecisionSite::Leased]
+        .into_iter()
+        .flat_map(|one| loads.map(|load| (one, load)))
     {
         let mut scenario = scenario(consistency);
         scenario.load = load;
@@ -34,7 +35,7 @@ fn the_same_seed_gives_the_same_report_byte_for_byte() {
 #[test]
 fn an_exact_limit_admits_all_it_may_and_no_more() {
     for load in [Load::Steady, Load::Bursty, Load::Skewed, Load::Moving, Load::Zipf] {
-        let mut scenario = scenario(Where::Exact);
+        let mut scenario = scenario(DecisionSite::Exact);
         scenario.load = load;
         let report = simulate(&scenario).unwrap();
         assert_eq!(report.violations, []);
@@ -48,7 +49,7 @@ fn an_exact_limit_admits_all_it_may_and_no_more() {
 
 #[test]
 fn members_that_decide_alone_share_the_numbers() {
-    let report = simulate(&scenario(Where::Local)).unwrap();
+    let report = simulate(&scenario(DecisionSite::Local)).unwrap();
     assert_eq!(report.violations, []);
     assert!((6000..=6100).contains(&report.admitted_units), "{report}");
     assert_eq!(report.store_calls, 0);
@@ -58,7 +59,7 @@ fn members_that_decide_alone_share_the_numbers() {
 #[test]
 fn a_leased_limit_is_used_in_full_within_its_bound() {
     for load in [Load::Steady, Load::Bursty, Load::Skewed, Load::Moving, Load::Zipf] {
-        let mut scenario = scenario(Where::Leased);
+        let mut scenario = scenario(DecisionSite::Leased);
         scenario.seconds = 60;
         scenario.load = load;
         scenario.limit = Numbers::per_second(1000, 1000);
@@ -76,7 +77,7 @@ fn a_leased_limit_is_used_in_full_within_its_bound() {
 }
 
 /// Forty callers of a limit, with all of the store's and the members' time to themselves.
-fn callers(limit: Numbers, consistency: Where) -> Scenario {
+fn callers(limit: Numbers, consistency: DecisionSite) -> Scenario {
     let mut scenario = Scenario::new(5);
     scenario.load = Load::Callers;
     scenario.keys = 40;
@@ -90,7 +91,7 @@ fn callers(limit: Numbers, consistency: Where) -> Scenario {
 #[test]
 fn callers_within_their_limit_are_all_admitted_by_an_exact_store() {
     for limit in [Numbers::Bucket { units: 5, seconds: 60, burst: 5 }, Numbers::per_second(10, 10)] {
-        let report = simulate(&callers(limit, Where::Exact)).unwrap();
+        let report = simulate(&callers(limit, DecisionSite::Exact)).unwrap();
         assert_eq!(report.violations, []);
         assert!(report.conforming.first_attempts > 200, "{report}");
         assert_eq!(report.conforming.admitted, report.conforming.first_attempts, "{report}");
@@ -109,7 +110,7 @@ fn callers_within_their_limit_are_admitted_by_leases_of_a_new_store() {
         Numbers::Window { units: 20, seconds: 1 },
         Numbers::Window { units: 60, seconds: 10 },
     ] {
-        let report = simulate(&callers(limit, Where::Leased)).unwrap();
+        let report = simulate(&callers(limit, DecisionSite::Leased)).unwrap();
         assert_eq!(report.violations, [], "{report}");
     }
 }
@@ -149,7 +150,7 @@ fn longer_leases_of_a_busy_key_cost_fewer_calls() {
 #[test]
 fn a_lease_period_out_of_range_is_no_scenario() {
     for seconds in [3, 61] {
-        let mut scenario = scenario(Where::Leased);
+        let mut scenario = scenario(DecisionSite::Leased);
         scenario.lease_seconds = seconds;
         let error = simulate(&scenario).unwrap_err().to_string();
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Many small fleets in which all goes wrong that can.
 
-use tidegate_sim::fleet::{Scenario, Where, simulate};
+use tidegate_sim::fleet::{DecisionSite, Scenario, simulate};
 use tidegate_sim::kit::Seeds;
 
 use crate::seed_range::chosen;
@@ -54,7 +54,7 @@ fn nothing_is_found_where_every_request_asks_the_store() {
     let seeds = chosen().unwrap_or(Seeds::new(1_000_000, SEEDS.count())).part(0, 4);
     nothing_is_found("exact", seeds, |seed| {
         let mut scenario = Scenario::drawn(seed);
-        scenario.consistency = Where::Exact;
+        scenario.consistency = DecisionSite::Exact;
         scenario
     });
 }

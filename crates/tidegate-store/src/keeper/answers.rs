@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tidegate_core::Timestamp;
 use tidegate_core::lease::Grant;
 
-use crate::record::Made;
-use crate::step::Few;
+use crate::record::UndoEntry;
+use crate::step::OpVec;
 use crate::{Answer, Batch, Key, Outcome, RequestId, StoreError};
 
 /// Answers by the id of their batch, the oldest of which goes first.
@@ -35,11 +35,11 @@ pub(super) struct Remembered {
     refused: bool,
     store_now: Timestamp,
     /// The charges that have not been undone, with the bytes of the keys.
-    charges: Box<[(Arc<[u8]>, Made)]>,
+    charges: Box<[(Arc<[u8]>, UndoEntry)]>,
 }
 
 impl Remembered {
-    pub(super) fn new(answer: &Answer, charges: Few<(Arc<[u8]>, Made)>) -> Self {
+    pub(super) fn new(answer: &Answer, charges: OpVec<(Arc<[u8]>, UndoEntry)>) -> Self {
         Self {
             fingerprint: 0,
             outcomes: answer.outcomes.as_slice().into(),
@@ -116,7 +116,7 @@ impl Answers {
     }
 
     /// The charge of a batch to a key, if it has not been undone.
-    pub(super) fn charges(&self, batch: RequestId, key: &Key) -> Few<Made> {
+    pub(super) fn charges(&self, batch: RequestId, key: &Key) -> OpVec<UndoEntry> {
         let charges = self.known.get(&batch).map_or(&[][..], |known| &known.charges);
         charges.iter().filter(|(of, _)| **of == *key.as_bytes()).map(|(_, made)| made.clone()).collect()
     }

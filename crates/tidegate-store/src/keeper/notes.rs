@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
-use crate::step::Few;
+use crate::step::OpVec;
 use crate::{Batch, Note, NoteChange, NoteKind, StoreError};
 
 /// How many expired notes one batch forgets, so that none takes long.
@@ -88,7 +88,7 @@ impl Notes {
         let mut after = self.used;
         // The changes that the batch itself has made so far: the bytes of a note, if it is there. A
         // batch has at most 64 changes.
-        let mut met = Few::<(NoteKind, &[u8], Option<usize>)>::new();
+        let mut met = OpVec::<(NoteKind, &[u8], Option<usize>)>::new();
         for change in &batch.notes {
             let (kind, name, value) = match change {
                 NoteChange::Put(note) | NoteChange::Create(note) => {

@@ -8,12 +8,12 @@ use tidegate_core::lease::{Epoch, Grant, HolderName, Ledger, Terms};
 use tidegate_core::{Algorithm, Timestamp};
 
 use super::{KeyBlock, Record, Usage};
-use crate::step::Few;
+use crate::step::OpVec;
 use crate::{OnLedger, Operation, Outcome, RequestId};
 
 /// When a batch is decided.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct DecisionTime {
     /// The store's time.
     pub(crate) now: Timestamp,
     /// The store's epoch, which only ledgers look at.
@@ -37,9 +37,9 @@ impl Record {
         operation: &Operation,
         what: OnLedger,
         by: RequestId,
-        at: Moment,
+        at: DecisionTime,
     ) -> Lent {
-        let Moment { now, epoch } = at;
+        let DecisionTime { now, epoch } = at;
         if what == OnLedger::Look {
             return Lent::default();
         }
@@ -72,7 +72,7 @@ impl Record {
     }
 
     /// The used units of a leased limit, as an outcome that admits.
-    pub(crate) fn ledger_status(record: Option<&Self>, operation: &Operation, at: Moment) -> Outcome {
+    pub(crate) fn ledger_status(record: Option<&Self>, operation: &Operation, at: DecisionTime) -> Outcome {
         let terms = terms(operation, at.now);
         let kept = record.and_then(|record| record.ledger(&operation.algorithm));
         let kept = kept.filter(|ledger| ledger.epoch() == at.epoch.number);
@@ -95,7 +95,7 @@ impl Record {
     ) -> usize {
         match record.and_then(|record| record.ledger(algorithm)) {
             Some(ledger) => {
-                let asking: Few<HolderName> = asking.collect();
+                let asking: OpVec<HolderName> = asking.collect();
                 // Usually there is room for all of them, and no need to look who is on record.
                 if Ledger::heap_growth(Some(ledger), asking.len()) == 0 {
                     return 0;

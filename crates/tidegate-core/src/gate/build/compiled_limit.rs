@@ -70,7 +70,7 @@ pub(crate) struct Compiled {
     /// For how long it blocks a key that exceeds it, and how such a block is kept.
     pub(crate) block: Option<(Duration, SpecPin)>,
     /// Whether the caller decides it.
-    pub(crate) is_elsewhere: bool,
+    pub(crate) is_in_store: bool,
 }
 
 impl Compiled {
@@ -117,7 +117,7 @@ impl Compiled {
             Some(span) => Some((span, intern_spec(Spec::BlockedUntil { at_most: span })?)),
             None => None,
         };
-        let is_elsewhere = false;
+        let is_in_store = false;
         Ok(Self {
             name: Text::from(&limit.name),
             limit,
@@ -134,7 +134,7 @@ impl Compiled {
             ledger_identity,
             has_blocks,
             block,
-            is_elsewhere,
+            is_in_store,
         })
     }
 

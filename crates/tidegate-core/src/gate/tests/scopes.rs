@@ -69,7 +69,7 @@ fn a_request_that_lacks_a_key_attribute_is_refused_here_also_where_a_store_decid
     }
     assert!(exact(Missing::Skip).check((), Cost::ONE, NOW).is_admit());
     let group = exact(Missing::Group);
-    assert_eq!(group.exact_limits(&group.locate_elsewhere((), NOW), NOW).len(), 1, "the store counts it");
+    assert_eq!(group.exact_limits(&group.locate_store_limits((), NOW), NOW).len(), 1, "the store counts it");
     assert!(group.check((), Cost::ONE, NOW).is_admit());
 }
 

@@ -144,7 +144,7 @@ fn build_gate(
         builder = builder.exact_in_store();
     }
     if shared.leases.is_some() {
-        builder = builder.leased_elsewhere();
+        builder = builder.leased_in_store();
     }
     let mut by_identity = HashMap::new();
     for limit in &limits {

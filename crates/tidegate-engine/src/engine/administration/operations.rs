@@ -82,7 +82,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Progress<Vec<LimitReport>>, RequestError> {
         let gate = self.gate(request.namespace)?;
-        let mut exact = gate.remote_limits(request.attributes, now);
+        let mut exact = gate.store_limits_of(request.attributes, now);
         exact.retain(|one| counts_units(one));
         if exact.is_empty() {
             let limits = gate.report(request.attributes, request.cost, now)?;
@@ -163,7 +163,7 @@ impl Engine {
             }
             return Ok(Progress::Done(if is_new { Refunded::Applied } else { Refunded::AlreadyApplied }));
         }
-        let mut exact = gate.remote_limits(request.attributes, now);
+        let mut exact = gate.store_limits_of(request.attributes, now);
         exact.retain(|one| counts_units(one));
         let operations = self.operations_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
         let value = RefundNote {
@@ -218,7 +218,7 @@ impl Engine {
     /// does not, nothing is given back here.
     pub fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<()>, RequestError> {
         let gate = self.gate(request.namespace)?;
-        let mut exact = gate.remote_limits(request.attributes, now);
+        let mut exact = gate.store_limits_of(request.attributes, now);
         exact.retain(|one| counts_units(one));
         if exact.is_empty() {
             gate.refund(request.attributes, request.cost, now);
@@ -266,8 +266,8 @@ impl Engine {
             return Ok(Progress::Done(counters));
         }
         let exact = match limit {
-            Some(name) => gate.remote_limits_named(request.attributes, name, now),
-            None => gate.remote_limits(request.attributes, now),
+            Some(name) => gate.store_limits_named(request.attributes, name, now),
+            None => gate.store_limits_of(request.attributes, now),
         };
         // Looking first says which were in use, where the batch has room for that.
         let looks = exact.len() * 2 <= Batch::OPERATIONS_MAX;
@@ -343,7 +343,7 @@ impl Engine {
             self.shared.blocks.set(gate, request.attributes, limit, BlockCause::Operation, until, now);
             return applies.then_some(Progress::Done(())).ok_or_else(unknown);
         }
-        let mut exact = gate.remote_limits_named(request.attributes, limit, now);
+        let mut exact = gate.store_limits_named(request.attributes, limit, now);
         // A leased limit is blocked by each member for itself.
         exact.retain(|one| !one.is_leased);
         if !exact.is_empty() {

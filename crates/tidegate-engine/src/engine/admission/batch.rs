@@ -61,8 +61,8 @@ impl Engine {
             // Those that were offered have their demand; the others have not come that far before.
             let waited = Waited { is_offered: demands[at].is_some(), ..waited };
             let stop = match self.gate_of(request) {
-                Ok((gate, home)) => {
-                    let mut located = self.locate(request, (gate, home), &waited, now);
+                Ok((gate, issuer)) => {
+                    let mut located = self.locate(request, (gate, issuer), &waited, now);
                     located.at = at;
                     let mut holds = None;
                     let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
@@ -70,7 +70,7 @@ impl Engine {
                     match answer {
                         Ok(()) => {
                             let (demand, gate) = (demands[at].take(), Arc::clone(gate));
-                            origins.push(Origin { gate, cost: request.cost, demand, patience: None });
+                            origins.push(Origin { gate, cost: request.cost, demand, waitable: None });
                             questions.extend(located.question);
                             passed.extend(holds);
                             continue;

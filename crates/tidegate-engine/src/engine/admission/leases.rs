@@ -104,10 +104,10 @@ impl Engine {
     /// Lets a request ask for its leases that another request makes wait; the leases it then waits
     /// for as well.
     pub(crate) fn ask_ahead(&self, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> Flights {
-        let Ok((gate, home)) = self.gate_of(request) else { return Flights::new() };
-        let mut located = self.locate(request, (gate, home), &waited, now);
-        located.stored = Some(gate.locate_elsewhere(request.attributes, now));
-        let mut holds = Some(Holds::nothing(home, request.cost, now));
+        let Ok((gate, issuer)) = self.gate_of(request) else { return Flights::new() };
+        let mut located = self.locate(request, (gate, issuer), &waited, now);
+        located.stored = Some(gate.locate_store_limits(request.attributes, now));
+        let mut holds = Some(Holds::nothing(issuer, request.cost, now));
         let asked = step(self, &mut located, Mode::Charge, &mut holds, now);
         let batch = holds.and_then(|holds| self.take_back(holds, now));
         debug_assert!(batch.is_none(), "the store was not asked");

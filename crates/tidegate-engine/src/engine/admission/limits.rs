@@ -19,16 +19,16 @@ pub(crate) fn step(
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, gate, home, counters, stored, said, .. } = located;
+    let Located { request, gate, issuer, counters, stored, said, .. } = located;
     let Some(gate) = gate else {
-        *holds = Some(Holds::nothing(*home, request.cost, now));
+        *holds = Some(Holds::nothing(*issuer, request.cost, now));
         return Ok(());
     };
     let (attributes, cost) = (request.attributes, request.cost);
     let decision = match (mode, counters) {
         (Mode::Charge, Some(counters)) => gate.check_counters(counters, attributes, cost, now),
         // A gate without limits in a store has nothing to locate for later.
-        (Mode::Charge, None) if gate.has_elsewhere() => {
+        (Mode::Charge, None) if gate.has_store_limits() => {
             gate.check_and_locate(attributes, stored.insert(LocatedRequest::default()), cost, now)
         }
         (Mode::Charge, None) => gate.check(attributes, cost, now),
@@ -49,7 +49,7 @@ pub(crate) fn step(
     };
     match decision {
         Decision::Admit(permit) => {
-            *holds = Some(Holds::new(*home, permit));
+            *holds = Some(Holds::new(*issuer, permit));
             Ok(())
         }
         Decision::Refuse(refusal) => Err(Stop::Refuse(refusal)),

@@ -17,7 +17,7 @@ use crate::continuation::{ExactName, LimitQuestion};
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::limit_report::LimitReport;
-use crate::permit::Home;
+use crate::permit::IssuingGate;
 use crate::request::Request;
 
 /// A request with everything that the planes ask of it, found once.
@@ -26,7 +26,7 @@ pub(crate) struct Located<'a> {
     /// The limits of its namespace; `None` if its limits arrive with it.
     pub(crate) gate: Option<&'a Arc<Gate>>,
     pub(crate) owner: Owner,
-    pub(crate) home: Home,
+    pub(crate) issuer: IssuingGate,
     /// The position of the request in its batch.
     pub(crate) at: usize,
     pub(crate) waited: &'a Waited<'a>,
@@ -100,11 +100,11 @@ impl Engine {
     /// The gate of a request, and where its permits come from; an error if there is no such
     /// namespace or table.
     #[inline]
-    pub(crate) fn gate_of(&self, request: &Request<'_>) -> Result<(&Arc<Gate>, Home), RequestError> {
+    pub(crate) fn gate_of(&self, request: &Request<'_>) -> Result<(&Arc<Gate>, IssuingGate), RequestError> {
         let namespace = self.find(request.namespace)?;
         self.check_table(request)?;
-        let home = Home { namespace: namespace as u32, generation: self.generation };
-        Ok((&self.gates[namespace], home))
+        let issuer = IssuingGate { namespace: namespace as u32, generation: self.generation };
+        Ok((&self.gates[namespace], issuer))
     }
 
     /// Locates a request before its walk.
@@ -113,11 +113,11 @@ impl Engine {
     pub(crate) fn locate<'a>(
         &self,
         request: &'a Request<'a>,
-        (gate, home): (&'a Arc<Gate>, Home),
+        (gate, issuer): (&'a Arc<Gate>, IssuingGate),
         waited: &'a Waited<'a>,
         now: Timestamp,
     ) -> Located<'a> {
-        let located = self.locate_by_owner(request, (gate.owner(), home), waited, now);
+        let located = self.locate_by_owner(request, (gate.owner(), issuer), waited, now);
         Located { gate: Some(gate), ..located }
     }
 
@@ -130,7 +130,7 @@ impl Engine {
         now: Timestamp,
     ) -> Located<'a> {
         let owner = self.gate(request.namespace).map_or(Owner::NONE, |gate| gate.owner());
-        self.locate_by_owner(request, (owner, Home::NOWHERE), waited, now)
+        self.locate_by_owner(request, (owner, IssuingGate::NOWHERE), waited, now)
     }
 
     #[expect(clippy::inline_always, reason = "as `Engine::locate`")]
@@ -138,7 +138,7 @@ impl Engine {
     fn locate_by_owner<'a>(
         &self,
         request: &'a Request<'a>,
-        (owner, home): (Owner, Home),
+        (owner, issuer): (Owner, IssuingGate),
         waited: &'a Waited<'a>,
         now: Timestamp,
     ) -> Located<'a> {
@@ -146,7 +146,7 @@ impl Engine {
             request,
             gate: None,
             owner,
-            home,
+            issuer,
             at: 0,
             waited,
             record: self.target_for(owner, request, now),

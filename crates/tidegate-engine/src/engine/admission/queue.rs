@@ -18,12 +18,12 @@ use tidegate_overload::{
 use super::answer::{Mode, Stop};
 use super::refusal::{drained, late_for, past_deadline, queue_full, shed_by, undecidable};
 use super::waited::Waited;
-use crate::continuation::{Denial, KeptCounters, Patience, Pending, Queued, Waiting};
+use crate::continuation::{Denial, KeptCounters, Pending, Queued, WaitableRequest, Waiting};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
 use crate::engine::{Engine, hasher};
 use crate::error::RequestError;
-use crate::permit::{Holds, Home};
+use crate::permit::{Holds, IssuingGate};
 use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{AtTurn, CallReason, Room, RoomAnswer, Seat};
@@ -102,7 +102,7 @@ impl Engine {
     ) -> Result<Step, RequestError> {
         let room = &self.shared.room;
         let returns = room.returns();
-        let (gate, home) = match self.gate_of(request) {
+        let (gate, issuer) = match self.gate_of(request) {
             Ok(found) => found,
             Err(error) => {
                 fail(demand);
@@ -114,14 +114,14 @@ impl Engine {
         let counters = known.as_deref().map(|kept| &kept.counters).or(found.as_ref());
         if seat.is_none()
             && room.count() > 0
-            && let Some(place) = self.join_line(request, (gate, home), &waited, counters, now)
+            && let Some(place) = self.join_line(request, (gate, issuer), &waited, counters, now)
         {
             let demand = demand.take().or_else(|| self.offer(request, gate, now));
             let owned = OwnedRequest::new(request, gate.shared_namespace());
             let counters = self.kept(known, found);
             return Ok(queued(owned, counters, place, demand, None, Timestamp::MIN, until(request)));
         }
-        let mut located = self.locate(request, (gate, home), &waited, now);
+        let mut located = self.locate(request, (gate, issuer), &waited, now);
         located.counters = counters;
         let mut holds = None;
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
@@ -133,13 +133,13 @@ impl Engine {
                 {
                     serve(seat, self.entrant_at_place(gate, request), holds, now);
                 }
-                let patience = located.question.is_some().then(|| {
+                let waitable = located.question.is_some().then(|| {
                     let owned = OwnedRequest::new(request, gate.shared_namespace());
                     let seat = seat.take().map(|seat| aside(seat, now));
                     let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request));
-                    Box::new(Patience { request: owned, seat, entrant, returns })
+                    Box::new(WaitableRequest { request: owned, seat, entrant, returns })
                 });
-                Ok(self.pass_one(&mut located, gate, holds, demand, patience, now))
+                Ok(self.pass_one(&mut located, gate, holds, demand, waitable, now))
             }
             Err(Stop::Refuse(refusal)) => {
                 let demand = self.demand(demand, located.record);
@@ -167,7 +167,7 @@ impl Engine {
     fn join_line(
         &self,
         request: &Request<'_>,
-        (gate, home): (&Arc<Gate>, Home),
+        (gate, issuer): (&Arc<Gate>, IssuingGate),
         waited: &Waited<'_>,
         counters: Option<&LocatedCounters>,
         now: Timestamp,
@@ -176,7 +176,7 @@ impl Engine {
         if until <= now {
             return None;
         }
-        let mut located = self.locate(request, (gate, home), waited, now);
+        let mut located = self.locate(request, (gate, issuer), waited, now);
         located.counters = counters;
         let mut holds = None;
         // Its own limits are looked at, not charged: a request that they refuse for longer than it
@@ -529,7 +529,7 @@ impl Engine {
     }
 }
 
-impl Patience {
+impl WaitableRequest {
     /// The request is admitted: it leaves the room as one that is served.
     pub(crate) fn serve(self, holds: &mut Holds, now: Timestamp) {
         if let Some(seat) = self.seat {

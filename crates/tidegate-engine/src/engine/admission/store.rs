@@ -16,7 +16,8 @@ use super::located::Located;
 use super::refusal::denied_by_store;
 use super::store_silence::charge_instead;
 use crate::continuation::{
-    BatchAdmission, Denial, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
+    AfterStore, BatchAdmission, Denial, LimitQuestion, Origin, Pending, StoreQuestion, WaitableRequest,
+    Waiting,
 };
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::outcome_of;
@@ -55,7 +56,7 @@ pub(crate) fn step(
             let Located { request, gate: Some(gate), said: Some(said), .. } = located else {
                 return Ok(());
             };
-            let exact = gate.remote_limits(request.attributes, now);
+            let exact = gate.store_limits_of(request.attributes, now);
             said.looks = engine.operations_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
             said.exact_at = exact.iter().map(|one| one.index).collect();
             said.exact = exact.iter().map(exact_name).collect();
@@ -99,8 +100,8 @@ impl Engine {
     ) -> Step {
         let StoreQuestion { batch, then } = asked;
         let mut admission = match then {
-            Then::Admit(admission) => admission,
-            Then::Conclude { step, more } => {
+            AfterStore::Admit(admission) => admission,
+            AfterStore::Conclude { step, more } => {
                 self.send_return_again(batch, &answer);
                 return conclude(*step, more);
             }
@@ -131,8 +132,8 @@ impl Engine {
         // A request is not called for what it returns itself. A return of another request between
         // the two reads is missed: this request then asks again at its next instant.
         let own_returns = self.shared.room.returns().wrapping_sub(returns);
-        if let Some(patience) = origins.iter_mut().find_map(|origin| origin.patience.as_mut()) {
-            patience.returns = patience.returns.wrapping_add(own_returns);
+        if let Some(waitable) = origins.iter_mut().find_map(|origin| origin.waitable.as_mut()) {
+            waitable.returns = waitable.returns.wrapping_add(own_returns);
         }
         if !blocks.is_empty() {
             batches.push(Batch::each(self.next_batch_id(), blocks));
@@ -172,10 +173,10 @@ impl Engine {
     /// Refuses requests that the store has refused; a single one that may wait does so.
     fn refuse_stored(&self, origins: &mut [Origin], mut refused: Refusals, now: Timestamp) -> Step {
         if let ([origin], [_]) = (&mut *origins, &refused[..])
-            && let Some(patience) = origin.patience.take()
+            && let Some(waitable) = origin.waitable.take()
             && let Some((_, refusal)) = refused.pop()
         {
-            let Patience { request, seat, returns, .. } = *patience;
+            let WaitableRequest { request, seat, returns, .. } = *waitable;
             let lists = request.lists();
             let denial = Denial { refusal, demand: origin.demand.take(), seat, returns, counters: None };
             return self.wait_or_refuse(&request.with(&lists), denial, now);
@@ -215,8 +216,8 @@ pub(crate) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
             if let Some(demand) = origin.demand.take() {
                 demand.decide(OfferOutcome::Admitted);
             }
-            if let Some(patience) = origin.patience.take() {
-                patience.serve(holds, now);
+            if let Some(waitable) = origin.waitable.take() {
+                waitable.serve(holds, now);
             }
         }
         return Step::Decided(Decision::Admit(
@@ -225,7 +226,7 @@ pub(crate) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
     };
     let batch = Batch::all_or_nothing(question.id, operations);
     admission.asked = first..until;
-    let asked = StoreQuestion { batch, then: Then::Admit(admission) };
+    let asked = StoreQuestion { batch, then: AfterStore::Admit(admission) };
     Step::Ask(Pending(Waiting::Store(Box::new(asked))))
 }
 
@@ -352,7 +353,7 @@ fn conclude(step: Step, mut more: std::vec::IntoIter<Batch>) -> Step {
     match more.next() {
         None => step,
         Some(batch) => {
-            let asked = StoreQuestion { batch, then: Then::Conclude { step: Box::new(step), more } };
+            let asked = StoreQuestion { batch, then: AfterStore::Conclude { step: Box::new(step), more } };
             Step::Ask(Pending(Waiting::Store(Box::new(asked))))
         }
     }

@@ -6,15 +6,15 @@ use core::time::Duration;
 use tidegate_core::display::{HumanDuration, Quantity};
 
 use super::Report;
-use crate::fleet::scenario::{Chaos, Load, Numbers, Where};
+use crate::fleet::scenario::{Chaos, DecisionSite, Load, Numbers};
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scenario = &self.scenario;
         let where_ = match scenario.consistency {
-            Where::Local => "local",
-            Where::Exact => "exact",
-            Where::Leased => "leased",
+            DecisionSite::Local => "local",
+            DecisionSite::Exact => "exact",
+            DecisionSite::Leased => "leased",
         };
         let load = match scenario.load {
             Load::Steady => "steady",

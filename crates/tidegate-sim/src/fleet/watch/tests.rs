@@ -9,7 +9,7 @@ use super::*;
 use crate::fleet::observation::Attempt;
 use crate::kit::WORLD_BEGIN;
 
-fn watch(consistency: Where) -> Watch {
+fn watch(consistency: DecisionSite) -> Watch {
     let mut scenario = Scenario::new(9);
     scenario.consistency = consistency;
     scenario.members = 4;
@@ -51,12 +51,12 @@ fn admitted(run: u64, cost: u64) -> Admitted {
 
 #[test]
 fn a_charge_beyond_the_bound_is_seen_in_the_store_and_at_a_member() {
-    let mut exact = watch(Where::Exact);
+    let mut exact = watch(DecisionSite::Exact);
     exact.decided_in_store(0, 100, true, 0, 0);
     assert_eq!(rules(&exact), []);
     exact.decided_in_store(0, 1, true, 0, 0);
     assert_eq!(rules(&exact), [Rule::OverAdmission]);
-    let mut local = watch(Where::Local);
+    let mut local = watch(DecisionSite::Local);
     local.admitted(admitted(1, 25), 0, 0);
     assert_eq!(rules(&local), []);
     local.admitted(admitted(1, 1), 0, 0);
@@ -65,7 +65,7 @@ fn a_charge_beyond_the_bound_is_seen_in_the_store_and_at_a_member() {
 
 #[test]
 fn a_refusal_while_there_is_room_is_seen_and_one_without_is_none() {
-    let mut watch = watch(Where::Exact);
+    let mut watch = watch(DecisionSite::Exact);
     watch.decided_in_store(0, 100, true, 0, 0);
     watch.decided_in_store(0, 1, false, 0, 0);
     assert_eq!(rules(&watch), []);
@@ -80,7 +80,7 @@ fn a_refusal_while_there_is_room_is_seen_and_one_without_is_none() {
 
 #[test]
 fn more_lent_than_there_is_is_seen() {
-    let mut watch = watch(Where::Leased);
+    let mut watch = watch(DecisionSite::Leased);
     watch.granted(0, &ask(1), &grant(100, 2500, LEASE), 0, 0);
     watch.granted(0, &ask(2), &grant(0, 2500, LEASE), 0, 0);
     assert_eq!(watch.out(0, 0), 5100);
@@ -94,7 +94,7 @@ fn more_lent_than_there_is_is_seen() {
 
 #[test]
 fn what_is_spent_after_its_end_is_seen_unless_the_store_is_silent() {
-    let mut watch = watch(Where::Leased);
+    let mut watch = watch(DecisionSite::Leased);
     let lent = grant(50, 0, LEASE);
     watch.granted(0, &ask(1), &lent, 0, 0);
     watch.answered(0, 1, Some(&lent), 0);
@@ -111,7 +111,7 @@ fn what_is_spent_after_its_end_is_seen_unless_the_store_is_silent() {
 #[test]
 fn a_member_that_decides_alone_is_seen_if_the_store_answers_it_or_its_lease_has_tokens() {
     let alone = |cost| Admitted { source: Some(Source::Alone), ..admitted(1, cost) };
-    let mut watch = watch(Where::Leased);
+    let mut watch = watch(DecisionSite::Leased);
     let lent = grant(10, 0, LEASE);
     watch.granted(0, &ask(1), &lent, 0, 0);
     watch.answered(0, 1, Some(&lent), 0);
@@ -133,7 +133,7 @@ fn a_member_that_decides_alone_is_seen_if_the_store_answers_it_or_its_lease_has_
 fn a_member_may_take_an_answer_for_none_when_its_clock_may_say_that_a_tenth_of_a_second_has_passed() {
     let alone = Admitted { source: Some(Source::Alone), ..admitted(1, 1) };
     for (after, is_seen) in [(94, true), (99, false), (101, false), (106, false)] {
-        let mut watch = watch(Where::Leased);
+        let mut watch = watch(DecisionSite::Leased);
         watch.asks(0, &ask(1), 0);
         watch.answered(0, 1, Some(&grant(8, 0, Duration::from_millis(12))), after * MS);
         watch.admitted(alone, after * MS, after * MS);
@@ -143,7 +143,7 @@ fn a_member_may_take_an_answer_for_none_when_its_clock_may_say_that_a_tenth_of_a
 
 #[test]
 fn tokens_are_not_spent_once_their_member_has_heard_of_the_next_epoch() {
-    let mut watch = watch(Where::Leased);
+    let mut watch = watch(DecisionSite::Leased);
     let lent = grant(10, 0, LEASE);
     watch.granted(0, &ask(1), &lent, 0, 0);
     watch.answered(0, 1, Some(&lent), 0);
@@ -158,9 +158,9 @@ fn tokens_are_not_spent_once_their_member_has_heard_of_the_next_epoch() {
 #[test]
 fn more_than_a_share_is_seen_of_a_leased_and_of_an_exact_limit() {
     // A burst of a hundred, four members.
-    for consistency in [Where::Leased, Where::Exact] {
+    for consistency in [DecisionSite::Leased, DecisionSite::Exact] {
         let mut watch = watch(consistency);
-        if consistency == Where::Leased {
+        if consistency == DecisionSite::Leased {
             watch.answered(0, 1, None, 0);
         } else {
             watch.answered_request(0, 1, false, 0);
@@ -180,7 +180,7 @@ fn a_refusal_by_a_member_alone_is_excused_only_if_its_share_has_no_room() {
         Refusal { member: 0, run: 1, reason: Reason::RateExceeded, member_now: WORLD_BEGIN + made, attempt }
     };
     for (spent, expected) in [(0, &[Rule::RefusedTooLong][..]), (25, &[][..])] {
-        let mut watch = watch(Where::Leased);
+        let mut watch = watch(DecisionSite::Leased);
         watch.answered(0, 1, None, 0);
         let alone = Admitted { source: Some(Source::Alone), ..admitted(1, 5) };
         for now in (0..12).map(|step| step * SECOND / 10) {
@@ -198,7 +198,7 @@ fn a_refusal_by_a_member_alone_is_excused_only_if_its_share_has_no_room() {
 
 #[test]
 fn a_lease_of_an_epoch_that_ended_is_not_spent_for_long() {
-    let mut watch = watch(Where::Leased);
+    let mut watch = watch(DecisionSite::Leased);
     let lent = grant(50, 0, Duration::from_mins(1));
     watch.granted(0, &ask(1), &lent, 0, 0);
     watch.answered(0, 1, Some(&lent), 0);
@@ -212,7 +212,7 @@ fn a_lease_of_an_epoch_that_ended_is_not_spent_for_long() {
 #[test]
 fn a_second_burst_is_seen_within_an_epoch_and_expected_in_the_next() {
     for (epochs, expected) in [([1, 2], &[][..]), ([1, 1], &[Rule::OverAdmission][..])] {
-        let mut watch = watch(Where::Leased);
+        let mut watch = watch(DecisionSite::Leased);
         for (run, epoch) in (1..).zip(epochs) {
             if epoch == 2 {
                 watch.epoch_began(2, 0);
@@ -229,7 +229,7 @@ fn a_second_burst_is_seen_within_an_epoch_and_expected_in_the_next() {
 
 #[test]
 fn units_for_requests_that_wait_are_good_for_that_instant_only() {
-    let mut watch = watch(Where::Leased);
+    let mut watch = watch(DecisionSite::Leased);
     let spot = Grant { held: 0, ..grant(3, 0, LEASE) };
     watch.granted(0, &ask(1), &spot, 0, 0);
     watch.answered(0, 1, Some(&spot), MS);
@@ -243,7 +243,7 @@ fn units_for_requests_that_wait_are_good_for_that_instant_only() {
 #[test]
 fn steady_callers_that_are_refused_more_than_one_in_a_hundred_first_attempts_are_seen() {
     for (refused, expected) in [(10, &[][..]), (11, &[Rule::FirstAttemptsRefused][..])] {
-        let mut watch = watch(Where::Leased);
+        let mut watch = watch(DecisionSite::Leased);
         for step in 0..1000 {
             let attempt = Attempt { key: 0, cost: 1, made: step * MS, is_first: true, is_steady: true };
             watch.asked_for(0, 1, true, step * MS);
@@ -262,7 +262,7 @@ fn steady_callers_that_are_refused_more_than_one_in_a_hundred_first_attempts_are
 
 #[test]
 fn what_is_spent_without_a_grant_is_seen() {
-    let mut watch = watch(Where::Leased);
+    let mut watch = watch(DecisionSite::Leased);
     let lent = grant(10, 500, LEASE);
     watch.granted(0, &ask(1), &lent, 0, 0);
     watch.answered(0, 1, Some(&lent), 0);
@@ -287,7 +287,7 @@ fn a_limit_that_is_asked_for_and_not_used_is_seen() {
         (20_000.0, 9_790.0, &[Rule::Stranded][..]),
         (12_000.0, 5_000.0, &[][..]),
     ] {
-        let mut watch = watch(Where::Leased);
+        let mut watch = watch(DecisionSite::Leased);
         watch.finish(&measured(Used { offered, admitted }, [2500.0; 4]), 11 * SECOND);
         assert_eq!(rules(&watch), expected);
     }
@@ -297,7 +297,7 @@ fn a_limit_that_is_asked_for_and_not_used_is_seen() {
 fn a_member_that_gets_less_than_the_others_is_seen() {
     let all = Used { offered: 36_000.0, admitted: 10_000.0 };
     for (least, expected) in [(2_400.0, &[][..]), (1_200.0, &[Rule::Unfair][..])] {
-        let mut watch = watch(Where::Leased);
+        let mut watch = watch(DecisionSite::Leased);
         watch.finish(&measured(all, [least, 2800.0, 2800.0, 2800.0]), 11 * SECOND);
         assert_eq!(rules(&watch), expected);
     }
@@ -305,7 +305,7 @@ fn a_member_that_gets_less_than_the_others_is_seen() {
 
 #[test]
 fn violations_of_a_rule_beyond_five_are_only_counted() {
-    let mut watch = watch(Where::Exact);
+    let mut watch = watch(DecisionSite::Exact);
     (0..30).for_each(|_| watch.decided_in_store(0, 101, true, 0, 0));
     assert_eq!((watch.findings.kept().len(), watch.findings.counts()[&Rule::OverAdmission]), (5, 30));
     assert_eq!(watch.findings.kept()[0].seed, 9);

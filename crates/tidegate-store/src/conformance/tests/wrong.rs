@@ -12,8 +12,8 @@ use tidegate_core::limit::Mode;
 use tidegate_core::{Algorithm, Cost, Timestamp};
 
 use super::Clock;
-use crate::record::{Moment, Record};
-use crate::step::{self, Few, Keyed, Slot};
+use crate::record::{DecisionTime, Record};
+use crate::step::{self, Keyed, OpVec, Slot};
 use crate::{
     Answer, Batch, BatchMode, Key, Kind, MemoryStore, Note, NoteKind, OnLedger, Operation, RequestId, Store,
     StoreError,
@@ -89,20 +89,20 @@ impl Store for LosesUpdates {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         batch.check()?;
         let (keyed, now) = (Keyed::new(batch), self.clock.now());
-        let read: Few<Option<Record>> = {
+        let read: OpVec<Option<Record>> = {
             let records = self.records.lock().unwrap();
             keyed.distinct.iter().map(|key| records.get(key).cloned()).collect()
         };
         let_others_go().await;
-        let charges = Few::from_elem(Few::new(), batch.operations.len());
-        let refs: Few<Option<&Record>> = read.iter().map(Option::as_ref).collect();
-        let at = Moment { now, epoch: crate::Keeper::FIRST_EPOCH };
+        let charges = OpVec::from_elem(OpVec::new(), batch.operations.len());
+        let refs: OpVec<Option<&Record>> = read.iter().map(Option::as_ref).collect();
+        let at = DecisionTime { now, epoch: crate::Keeper::FIRST_EPOCH };
         let plan = step::plan(&keyed, &refs, &charges, at);
         if plan.refused {
             return Ok(plan.refusal(&keyed, &refs, at));
         }
         drop(refs);
-        let mut slots: Few<Slot> = read.into_iter().map(|record| Slot { record, has_room: true }).collect();
+        let mut slots: OpVec<Slot> = read.into_iter().map(|record| Slot { record, has_room: true }).collect();
         let done = step::carry_out(&keyed, &mut slots, &charges, at);
         let mut records = self.records.lock().unwrap();
         for (key, slot) in keyed.distinct.iter().zip(slots) {

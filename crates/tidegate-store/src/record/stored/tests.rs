@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::record::Moment;
+use crate::record::DecisionTime;
 use crate::{Key, Kind, OnLedger, Operation};
 use tidegate_core::Cost;
 use tidegate_core::lease::{Ask, HolderName};
@@ -93,8 +93,8 @@ fn ask(member: u64, seq: u32, need: u64) -> Ask {
     Ask { seq, epoch: 1, left: 1, returned: 1, unused: 1, demand: 40, ..first }
 }
 
-fn moment(now: Timestamp) -> Moment {
-    Moment { now, epoch: crate::Keeper::FIRST_EPOCH }
+fn moment(now: Timestamp) -> DecisionTime {
+    DecisionTime { now, epoch: crate::Keeper::FIRST_EPOCH }
 }
 
 /// Those of the algorithms that can be leased.
