@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn names_outside_of_parentheses_are_stops() {
-        let page = page("Desk::begin (run,\n  Store::run) ⇒ main.lua → counter (admits)\n→ limits::step", 4);
+        let page =
+            page("RequestScope::begin (run,\n  Store::run) ⇒ main.lua → counter (admits)\n→ limits::step", 4);
         let chains = chains(&page);
         assert_eq!((chains.len(), chains[0].stops, chains[0].names.len()), (3, 4, 7));
         assert_eq!(chains[0].names[3], "main.lua");
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_gone_is_a_problem_and_so_is_a_function_of_another_type() {
-        for gone in ["lost", "Lost::run", "Desk::step", "Store::begin"] {
+        for gone in ["lost", "Lost::run", "RequestScope::step", "Store::begin"] {
             let problems = broken_in(&page(&format!("begin → {gone}"), 2), &names());
             assert_eq!(problems.len(), 3, "{problems:?}");
             assert!(
@@ -235,9 +236,14 @@ mod tests {
                 "{problems:?}"
             );
         }
-        for known in
-            ["step", "limits::step", "tidegate_engine::step", "main.lua::counter", "Desk", "Store::run"]
-        {
+        for known in [
+            "step",
+            "limits::step",
+            "tidegate_engine::step",
+            "main.lua::counter",
+            "RequestScope",
+            "Store::run",
+        ] {
             assert_eq!(broken_in(&page(known, 1), &names()), [""; 0], "{known}");
         }
     }
