@@ -52,17 +52,25 @@ enum Links {
 /// One page of the reference.
 #[derive(Debug)]
 pub struct ReferencePage {
-    name: &'static str,
     top_level: &'static [&'static str],
-    /// The parts of the annotated policy that it shows, each by the keys that lead to it.
-    excerpts: &'static [&'static [&'static str]],
     sections: Vec<Section>,
 }
 
 impl ReferencePage {
-    /// The name of its file in `docs/reference`, without `.md`.
+    fn new(top_level: &'static [&'static str]) -> Self {
+        Self { top_level, sections: Vec::new() }
+    }
+
+    /// The page with a table of the keys of `T`.
+    fn section<T: for<'de> Deserialize<'de>>(mut self, heading: &'static str) -> Self {
+        let StructFields { name, fields } = fields_of::<T>();
+        self.sections.push(Section { heading, definition: name, keys: fields });
+        self
+    }
+
+    /// The name of its file in `docs/reference`, without `.md`: the first of its keys.
     pub fn name(&self) -> &'static str {
-        self.name
+        self.top_level.first().unwrap_or(&INDEX)
     }
 
     /// The keys that it describes: those at the top of a policy, and those of a namespace.
@@ -85,168 +93,75 @@ struct Section {
     keys: &'static [&'static str],
 }
 
-impl Section {
-    fn new<T: for<'de> Deserialize<'de>>(heading: &'static str) -> Self {
-        let StructFields { name, fields } = fields_of::<T>();
-        Self { heading, definition: name, keys: fields }
-    }
-}
-
 /// The pages of the reference. The first is the index, `README`; every other one describes the
 /// sections that it names.
-#[expect(clippy::too_many_lines, reason = "one list, in the order of the pages")]
 pub fn reference_pages() -> Vec<ReferencePage> {
     vec![
-        ReferencePage {
-            name: INDEX,
-            top_level: &[],
-            excerpts: &[],
-            sections: vec![Section::new::<Config>("The sections")],
-        },
-        ReferencePage {
-            name: "listen",
-            top_level: &["listen"],
-            excerpts: &[&["listen"]],
-            sections: vec![
-                Section::new::<ListenConfig>("listen"),
-                Section::new::<ListenerForm>(
-                    "listen.http, listen.admin, listen.proxy, listen.grpc, listen.resp",
-                ),
-                Section::new::<TlsForm>(
-                    "listen.http.tls, listen.admin.tls, listen.proxy.tls, listen.grpc.tls, listen.resp.tls",
-                ),
-            ],
-        },
-        ReferencePage {
-            name: "store",
-            top_level: &["store"],
-            excerpts: &[&["store"]],
-            sections: vec![Section::new::<StoreConfig>("store"), Section::new::<StoreTlsConfig>("store.tls")],
-        },
-        ReferencePage {
-            name: "memory",
-            top_level: &["memory"],
-            excerpts: &[&["memory"]],
-            sections: vec![Section::new::<MemoryConfig>("memory")],
-        },
-        ReferencePage {
-            name: "namespaces",
-            top_level: &["namespaces", "defaults", "request"],
-            excerpts: &[&["namespaces", "shop", "defaults"], &["namespaces", "shop", "request"]],
-            sections: vec![
-                Section::new::<NamespaceConfig>("namespaces.NAME"),
-                Section::new::<DefaultsConfig>("namespaces.NAME.defaults"),
-                Section::new::<RequestForm>("namespaces.NAME.request"),
-                Section::new::<ClassForm>("namespaces.NAME.request.class, proxy.routes[].class"),
-                Section::new::<AccessForm>("namespaces.NAME.request.access, proxy.routes[].access"),
-            ],
-        },
-        ReferencePage {
-            name: "limits",
-            top_level: &["limits"],
-            excerpts: &[&["namespaces", "shop", "limits"]],
-            sections: vec![
-                Section::new::<LimitConfig>("namespaces.NAME.limits[]"),
-                Section::new::<KeyPartForm>("namespaces.NAME.limits[].key[]"),
-                Section::new::<MatcherForm>("namespaces.NAME.limits[].match.ATTRIBUTE"),
-                Section::new::<RollingConfig>("namespaces.NAME.limits[].rolling"),
-                Section::new::<FixedConfig>("namespaces.NAME.limits[].fixed"),
-                Section::new::<CalendarConfig>("namespaces.NAME.limits[].calendar"),
-                Section::new::<ConcurrencyConfig>("namespaces.NAME.limits[].concurrency"),
-                Section::new::<OnExceedConfig>("namespaces.NAME.limits[].on_exceed"),
-                Section::new::<NumbersConfig>("namespaces.NAME.limits[].overrides[]"),
-            ],
-        },
-        ReferencePage {
-            name: "plans",
-            top_level: &["plans", "costs"],
-            excerpts: &[&["namespaces", "shop", "plans"], &["namespaces", "shop", "costs"]],
-            sections: vec![
-                Section::new::<PlansConfig>("namespaces.NAME.plans"),
-                Section::new::<CostRowConfig>("namespaces.NAME.costs[]"),
-            ],
-        },
-        ReferencePage {
-            name: "tables",
-            top_level: &["tables", "nodes", "accounts"],
-            excerpts: &[&["namespaces", "shop", "tables"], &["nodes"], &["accounts"]],
-            sections: vec![
-                Section::new::<TableForm>("namespaces.NAME.tables[]"),
-                Section::new::<ProvisionedForm>("namespaces.NAME.tables[].provisioned"),
-                Section::new::<OnDemandForm>("namespaces.NAME.tables[].on_demand"),
-                Section::new::<DirectionsForm>("namespaces.NAME.tables[].on_demand.initial, .max"),
-                Section::new::<IndexForm>("namespaces.NAME.tables[].indexes[]"),
-                Section::new::<PartitionsForm>("namespaces.NAME.tables[].partitions"),
-                Section::new::<CeilingForm>("namespaces.NAME.tables[].partitions.ceiling"),
-                Section::new::<NodeForm>("nodes[]"),
-                Section::new::<AccountForm>("accounts[]"),
-            ],
-        },
-        ReferencePage {
-            name: "resources",
-            top_level: &["resources", "signals"],
-            excerpts: &[&["resources"], &["signals"]],
-            sections: vec![
-                Section::new::<ResourceConfig>("resources.NAME"),
-                Section::new::<AdaptiveForm>("resources.NAME.concurrency"),
-                Section::new::<QueueForm>("resources.NAME.queue"),
-                Section::new::<WaitForm>("resources.NAME.queue.wait"),
-                Section::new::<WeightsForm>("resources.NAME.queue.weights"),
-                Section::new::<DelayTargetForm>("resources.NAME.queue.delay_target"),
-                Section::new::<MinShareForm>("resources.NAME.queue.min_share"),
-                Section::new::<SignalForm>("signals[]"),
-            ],
-        },
-        ReferencePage {
-            name: "authorization",
-            top_level: &["authorization"],
-            excerpts: &[&["authorization"]],
-            sections: vec![Section::new::<GrantConfig>("authorization[]")],
-        },
-        ReferencePage {
-            name: "authorize",
-            top_level: &["authorize"],
-            excerpts: &[&["authorize"]],
-            sections: vec![Section::new::<AuthorizeConfig>("authorize")],
-        },
-        ReferencePage {
-            name: "proxy",
-            top_level: &["proxy"],
-            excerpts: &[&["proxy"]],
-            sections: vec![
-                Section::new::<ProxyConfig>("proxy"),
-                Section::new::<UpstreamForm>("proxy.upstreams.NAME"),
-                Section::new::<UpstreamTlsForm>("proxy.upstreams.NAME.tls"),
-                Section::new::<HealthConfig>("proxy.upstreams.NAME.health"),
-                Section::new::<JwtConfig>("proxy.jwt"),
-                Section::new::<RouteConfig>("proxy.routes[]"),
-                Section::new::<RouteMatch>("proxy.routes[].match"),
-                Section::new::<CostForm>("proxy.routes[].cost"),
-                Section::new::<TimeoutsForm>("proxy.routes[].timeouts"),
-                Section::new::<RefusalForm>("proxy.routes[].refusal"),
-            ],
-        },
-        ReferencePage {
-            name: "envoy_ratelimit",
-            top_level: &["envoy_ratelimit"],
-            excerpts: &[&["envoy_ratelimit"]],
-            sections: vec![
-                Section::new::<EnvoyRatelimitConfig>("envoy_ratelimit"),
-                Section::new::<EnvoyHeadersConfig>("envoy_ratelimit.headers"),
-            ],
-        },
-        ReferencePage {
-            name: "http",
-            top_level: &["http"],
-            excerpts: &[&["http"]],
-            sections: vec![Section::new::<HttpConfig>("http"), Section::new::<BoundsConfig>("http.bounds")],
-        },
-        ReferencePage {
-            name: "log",
-            top_level: &["log"],
-            excerpts: &[&["log"]],
-            sections: vec![Section::new::<LogConfig>("log"), Section::new::<DecisionsForm>("log.decisions")],
-        },
+        ReferencePage::new(&[]).section::<Config>("The sections"),
+        ReferencePage::new(&["listen"])
+            .section::<ListenConfig>("listen")
+            .section::<ListenerForm>("listen.http, listen.admin, listen.proxy, listen.grpc, listen.resp")
+            .section::<TlsForm>(
+                "listen.http.tls, listen.admin.tls, listen.proxy.tls, listen.grpc.tls, listen.resp.tls",
+            ),
+        ReferencePage::new(&["store"]).section::<StoreConfig>("store").section::<StoreTlsConfig>("store.tls"),
+        ReferencePage::new(&["memory"]).section::<MemoryConfig>("memory"),
+        ReferencePage::new(&["namespaces", "defaults", "request"])
+            .section::<NamespaceConfig>("namespaces.NAME")
+            .section::<DefaultsConfig>("namespaces.NAME.defaults")
+            .section::<RequestForm>("namespaces.NAME.request")
+            .section::<ClassForm>("namespaces.NAME.request.class, proxy.routes[].class")
+            .section::<AccessForm>("namespaces.NAME.request.access, proxy.routes[].access"),
+        ReferencePage::new(&["limits"])
+            .section::<LimitConfig>("namespaces.NAME.limits[]")
+            .section::<KeyPartForm>("namespaces.NAME.limits[].key[]")
+            .section::<MatcherForm>("namespaces.NAME.limits[].match.ATTRIBUTE")
+            .section::<RollingConfig>("namespaces.NAME.limits[].rolling")
+            .section::<FixedConfig>("namespaces.NAME.limits[].fixed")
+            .section::<CalendarConfig>("namespaces.NAME.limits[].calendar")
+            .section::<ConcurrencyConfig>("namespaces.NAME.limits[].concurrency")
+            .section::<OnExceedConfig>("namespaces.NAME.limits[].on_exceed")
+            .section::<NumbersConfig>("namespaces.NAME.limits[].overrides[]"),
+        ReferencePage::new(&["plans", "costs"])
+            .section::<PlansConfig>("namespaces.NAME.plans")
+            .section::<CostRowConfig>("namespaces.NAME.costs[]"),
+        ReferencePage::new(&["tables", "nodes", "accounts"])
+            .section::<TableForm>("namespaces.NAME.tables[]")
+            .section::<ProvisionedForm>("namespaces.NAME.tables[].provisioned")
+            .section::<OnDemandForm>("namespaces.NAME.tables[].on_demand")
+            .section::<DirectionsForm>("namespaces.NAME.tables[].on_demand.initial, .max")
+            .section::<IndexForm>("namespaces.NAME.tables[].indexes[]")
+            .section::<PartitionsForm>("namespaces.NAME.tables[].partitions")
+            .section::<CeilingForm>("namespaces.NAME.tables[].partitions.ceiling")
+            .section::<NodeForm>("nodes[]")
+            .section::<AccountForm>("accounts[]"),
+        ReferencePage::new(&["resources", "signals"])
+            .section::<ResourceConfig>("resources.NAME")
+            .section::<AdaptiveForm>("resources.NAME.concurrency")
+            .section::<QueueForm>("resources.NAME.queue")
+            .section::<WaitForm>("resources.NAME.queue.wait")
+            .section::<WeightsForm>("resources.NAME.queue.weights")
+            .section::<DelayTargetForm>("resources.NAME.queue.delay_target")
+            .section::<MinShareForm>("resources.NAME.queue.min_share")
+            .section::<SignalForm>("signals[]"),
+        ReferencePage::new(&["authorization"]).section::<GrantConfig>("authorization[]"),
+        ReferencePage::new(&["authorize"]).section::<AuthorizeConfig>("authorize"),
+        ReferencePage::new(&["proxy"])
+            .section::<ProxyConfig>("proxy")
+            .section::<UpstreamForm>("proxy.upstreams.NAME")
+            .section::<UpstreamTlsForm>("proxy.upstreams.NAME.tls")
+            .section::<HealthConfig>("proxy.upstreams.NAME.health")
+            .section::<JwtConfig>("proxy.jwt")
+            .section::<RouteConfig>("proxy.routes[]")
+            .section::<RouteMatch>("proxy.routes[].match")
+            .section::<CostForm>("proxy.routes[].cost")
+            .section::<TimeoutsForm>("proxy.routes[].timeouts")
+            .section::<RefusalForm>("proxy.routes[].refusal"),
+        ReferencePage::new(&["envoy_ratelimit"])
+            .section::<EnvoyRatelimitConfig>("envoy_ratelimit")
+            .section::<EnvoyHeadersConfig>("envoy_ratelimit.headers"),
+        ReferencePage::new(&["http"]).section::<HttpConfig>("http").section::<BoundsConfig>("http.bounds"),
+        ReferencePage::new(&["log"]).section::<LogConfig>("log").section::<DecisionsForm>("log.decisions"),
     ]
 }
 

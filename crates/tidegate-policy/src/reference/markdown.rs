@@ -22,7 +22,7 @@ impl ReferencePage {
     }
 
     fn write(&self, out: &mut String, links: Links) -> fmt::Result {
-        let is_index = self.name == INDEX;
+        let is_index = self.name() == INDEX;
         let title =
             if is_index { "Configuration".to_owned() } else { format!("`{}`", self.top_level.join("`, `")) };
         writeln!(out, "# {title}\n")?;
@@ -61,8 +61,11 @@ impl ReferencePage {
     fn write_excerpts(&self, out: &mut String) -> fmt::Result {
         out.push_str("From the [annotated policy](README.md#an-annotated-policy):\n\n");
         out.push_str("<!-- of the annotated policy, which is checked as one file -->\n```yaml\n");
-        for keys in self.excerpts {
-            out.push_str(&excerpt(keys));
+        let of_namespace = fields_of::<NamespaceConfig>().fields;
+        // The keys of a namespace have excerpts of their own.
+        for key in self.top_level.iter().filter(|key| **key != "namespaces") {
+            let within: &[&str] = if of_namespace.contains(key) { &["namespaces", "shop"] } else { &[] };
+            out.push_str(&excerpt(&[within, &[key]].concat()));
         }
         writeln!(out, "```\n")
     }
@@ -137,7 +140,7 @@ fn change_of(path: &str) -> &'static str {
 fn linked(section: &str, shown: &str) -> String {
     let page = reference_pages().into_iter().find(|page| page.top_level.contains(&section));
     match page {
-        Some(page) => format!("[{shown}]({}.md)", page.name),
+        Some(page) => format!("[{shown}]({}.md)", page.name()),
         None => shown.to_owned(),
     }
 }
