@@ -59,6 +59,15 @@ impl SettingLeaves {
         }
     }
 
+    /// Adds a value for each entry of a map below `key`.
+    pub(super) fn add_map<'a>(
+        &mut self,
+        key: &str,
+        entries: impl IntoIterator<Item = (&'a String, impl fmt::Display)>,
+    ) {
+        self.under(key, |leaves| entries.into_iter().for_each(|(name, value)| leaves.add(name, value)));
+    }
+
     /// Adds all that `add` adds below `key`.
     pub(super) fn under(&mut self, key: &str, add: impl FnOnce(&mut Self)) {
         let length = self.prefix.len();

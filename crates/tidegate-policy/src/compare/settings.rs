@@ -136,11 +136,7 @@ fn request_leaves(leaves: &mut SettingLeaves, request: &RequestClaims) {
     leaves.add("deadline", deadline);
     leaves.add("attempt", attempt);
     class_leaves(leaves, class);
-    leaves.under("tenants", |leaves| {
-        for (tenant, class) in tenants {
-            leaves.add(tenant, class);
-        }
-    });
+    leaves.add_map("tenants", tenants);
     if let Some(access) = access {
         access_leaves(leaves, access);
     }
@@ -174,11 +170,7 @@ fn resource_leaves(leaves: &mut SettingLeaves, resource: &ResourcePolicy) {
                 queue_leaves(leaves, &queue, waits.as_ref());
             });
         }
-        leaves.under("shares", |leaves| {
-            for (namespace, share) in shares {
-                leaves.add(namespace, share);
-            }
-        });
+        leaves.add_map("shares", shares);
         leaves.add_some("status", *status);
         leaves.add("show_load", show_load);
     });
@@ -220,6 +212,14 @@ fn signal_in_words(signal: &SignalConfig) -> String {
     format!("{source}{ttl}{resource}, target {target}{unit}, smoothing {}", span(*smoothing))
 }
 
+fn node_in_words(node: &NodeConfig) -> String {
+    format!("{} units/s, reserve {} %", node.units_per_second, node.reserve_percent)
+}
+
+fn account_in_words(account: &AccountConfig) -> String {
+    format!("read {}, write {}", account.read_units_per_second, account.write_units_per_second)
+}
+
 /// Every setting in the order of the reference, to be compared with `other`. `has_quotas` decides
 /// the store of a policy that names none.
 fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> SettingLeaves {
@@ -255,20 +255,10 @@ fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> SettingLeaves 
             namespace_leaves(all, namespace, other.namespace(&namespace.name).is_some());
         }
     });
-    all.under("nodes", |all| {
-        for NodeConfig { name, units_per_second: units, reserve_percent, .. } in nodes {
-            all.add(name, format_args!("{units} units/s, reserve {reserve_percent} %"));
-        }
-    });
-    all.under("accounts", |all| {
-        for account in accounts {
-            let AccountConfig { name, read_units_per_second: read, write_units_per_second: write, .. } =
-                account;
-            all.add(name, format_args!("read {read}, write {write}"));
-        }
-    });
+    all.add_map("nodes", nodes.iter().map(|one| (&one.name, node_in_words(one))));
+    all.add_map("accounts", accounts.iter().map(|one| (&one.name, account_in_words(one))));
     all.under("resources", |all| resources.iter().for_each(|one| resource_leaves(all, one)));
-    all.under("signals", |all| signals.iter().for_each(|one| all.add(&one.name, signal_in_words(one))));
+    all.add_map("signals", signals.iter().map(|one| (&one.name, signal_in_words(one))));
     all.under("authorization", |all| {
         for one in authorization {
             all.add(&one.name, grant(one));
@@ -494,11 +484,7 @@ fn route_leaves(leaves: &mut SettingLeaves, route: &Route) {
         }
         leaves.add("upstream", upstream);
         leaves.add_some("namespace", namespace.as_ref());
-        leaves.under("attributes", |leaves| {
-            for (name, from) in attributes {
-                leaves.add(name, from);
-            }
-        });
+        leaves.add_map("attributes", attributes.iter().map(|(name, from)| (name, from)));
         leaves.add_some("tenant", tenant.as_ref());
         class_leaves(leaves, class);
         leaves.add_some("deadline", deadline.as_ref());
