@@ -1,7 +1,6 @@
 //! `tidegate check`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -23,35 +22,8 @@ struct PrintedAnswer<'a> {
     decision: &'a str,
     /// Whether it was only looked at.
     peek: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    /// The limit that refused, or the tightest of those that admitted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scope: Option<&'a BTreeMap<String, String>>,
-    /// The remaining units of that limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remaining: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
-    /// The detail of a refusal, for people; absent otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'a str>,
-    /// Every limit that refused, the one that binds longest first.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    violated: &'a [client::ViolatedLimit],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permit: Option<&'a str>,
-    /// The capacity units of its access to a table.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    access: Option<AccessUnits>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    limits: &'a [client::LimitLeft],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    shadow: &'a [String],
+    #[serde(flatten)]
+    said: &'a CheckAnswer,
 }
 
 pub(crate) fn run(arguments: &Check) -> Exit {
@@ -62,12 +34,12 @@ pub(crate) fn run(arguments: &Check) -> Exit {
         Ok(said) => said,
         Err(unanswered) => return unanswered.complain(),
     };
+    let exit = if said.decision == "admit" { Exit::Done } else { Exit::Problems };
     let text = if arguments.json {
-        json(arguments, &said)
+        json(arguments, said)
     } else {
         words(&said, &arguments.question, arguments.options.peek)
     };
-    let exit = if said.decision == "admit" { Exit::Done } else { Exit::Problems };
     let exit = answer(&(text + "\n"), exit);
     note_unused_attributes(arguments);
     exit
@@ -85,29 +57,16 @@ fn note_unused_attributes(arguments: &Check) {
     });
 }
 
-fn json(arguments: &Check, said: &CheckAnswer) -> String {
-    let tightest = tightest(said);
+/// The limit is the one that refused, or the tightest of those that admitted.
+fn json(arguments: &Check, mut said: CheckAnswer) -> String {
+    let tightest = tightest(&said).map(|left| left.name.clone());
+    said.limit = said.limit.take().or(tightest).filter(|name| !name.is_empty());
     let answer = PrintedAnswer {
         protocol: arguments.daemon.at.name(),
         namespace: &arguments.question.namespace,
         decision: &said.decision,
         peek: arguments.options.peek,
-        reason: said.reason.as_deref(),
-        limit: said
-            .limit
-            .as_deref()
-            .or(tightest.map(|left| left.name.as_str()))
-            .filter(|name| !name.is_empty()),
-        scope: said.scope.as_ref(),
-        remaining: said.remaining,
-        retry: said.retry.as_deref(),
-        retry_after_ms: said.retry_after_ms,
-        detail: said.detail.as_deref(),
-        violated: &said.violated,
-        permit: said.permit.as_deref(),
-        access: said.access,
-        limits: &said.limits,
-        shadow: &said.shadow,
+        said: &said,
     };
     serde_json::to_string(&answer).expect("text and numbers always serialise")
 }

@@ -24,7 +24,7 @@ use crate::address::Protocol;
 use crate::arguments::request::{CheckOptions, Daemon, Question};
 use crate::exit::{self, Exit};
 
-pub(crate) use answer::{CheckAnswer, LimitLeft, ViolatedLimit};
+pub(crate) use answer::{CheckAnswer, LimitLeft};
 pub(crate) use error::ClientError;
 pub(crate) use http::{encoded, explain, get, limit_attributes, object, operate, target};
 pub(crate) use token::has_token;

@@ -3,35 +3,55 @@
 use std::collections::BTreeMap;
 
 use http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tidegate_wire::answer::AccessUnits;
 
 use super::error::ClientError;
 use crate::address::TOKEN_VARIABLE;
 
-/// The fields of an answer, of a refusal, or of a fault.
-#[derive(Debug, Default, Deserialize)]
+/// The fields of an answer, of a refusal, or of a fault, in the order in which they are printed.
+/// The decision is printed before them.
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct CheckAnswer {
+    #[serde(skip_serializing)]
     pub(crate) decision: String,
-    pub(crate) remaining: Option<u64>,
-    pub(crate) limits: Vec<LimitLeft>,
-    pub(crate) violated: Vec<ViolatedLimit>,
-    pub(crate) access: Option<AccessUnits>,
-    pub(crate) permit: Option<String>,
-    pub(crate) shadow: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<BTreeMap<String, String>>,
+    /// The remaining units of `limit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) remaining: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_after_ms: Option<u64>,
+    /// The detail of a refusal or of a fault, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) detail: Option<String>,
+    /// Every limit that refused, the one that binds longest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) violated: Vec<ViolatedLimit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) permit: Option<String>,
+    /// The capacity units of its access to a table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) access: Option<AccessUnits>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) limits: Vec<LimitLeft>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) shadow: Vec<String>,
+    #[serde(skip_serializing)]
     pub(crate) error: Option<String>,
+    #[serde(skip_serializing)]
     pub(crate) fix: Option<String>,
 }
 
 /// The remaining units of a limit.
-#[derive(Debug, Deserialize, serde::Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct LimitLeft {
     pub(crate) name: String,
     pub(crate) limit: u64,
@@ -43,7 +63,7 @@ pub(crate) struct LimitLeft {
 }
 
 /// A limit that refused.
-#[derive(Debug, Deserialize, serde::Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct ViolatedLimit {
     pub(crate) name: String,
     pub(crate) reason: String,
