@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::fmt::Write as _;
 
 use http::Method;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use tidegate_wire::blocks::BlocksBody;
 use tidegate_wire::display::HumanDuration;
 
@@ -37,12 +37,10 @@ pub(crate) fn run(arguments: &Block) -> Exit {
 }
 
 async fn send(keys: &LimitKeys, span: Duration) -> Result<Value, ClientError> {
-    let mut body = Map::new();
-    body.insert("namespace".to_owned(), keys.namespace.as_str().into());
-    body.insert("limit".to_owned(), keys.limit.as_str().into());
-    body.insert("attributes".to_owned(), object(&keys.attributes)?);
-    let millis = span.as_nanos().div_ceil(1_000_000);
-    body.insert("for_ms".to_owned(), u64::try_from(millis).unwrap_or(u64::MAX).into());
+    let LimitKeys { namespace, limit, attributes, .. } = keys;
+    let attributes = object(attributes)?;
+    let millis = u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let body = json!({ "namespace": namespace, "limit": limit, "attributes": attributes, "for_ms": millis });
     client::operate(&keys.daemon, Method::POST, "/v1/block", body).await
 }
 

@@ -21,12 +21,12 @@ use tidegate_wire::operation::WAIT_MS;
 use self::connection::within_deadline_after;
 use self::token::token;
 use crate::address::Protocol;
-use crate::arguments::request::{CheckOptions, Daemon, Question};
+use crate::arguments::request::{CheckOptions, Daemon, Question, whole_millis, word};
 use crate::exit::{self, Exit};
 
 pub(crate) use answer::{CheckAnswer, LimitLeft};
 pub(crate) use error::ClientError;
-pub(crate) use http::{encoded, explain, get, limit_attributes, object, operate, target};
+pub(crate) use http::{encoded, explain, get, limit_attributes, object, operate, set_member, target};
 pub(crate) use token::has_token;
 
 /// Asks whether a request may go ahead.
@@ -72,8 +72,8 @@ async fn check_in_words(
     token: Option<&str>,
 ) -> Result<CheckAnswer, ClientError> {
     let resource = options.resource.iter().map(|name| ("resource".to_owned(), name.clone()));
-    let class = options.class.iter().map(|class| (CLASS.to_owned(), class.as_str().to_owned()));
-    let wait = options.wait_ms().map(|millis| (WAIT_MS.to_owned(), millis.to_string()));
+    let class = options.class.iter().map(|class| (CLASS.to_owned(), word(*class)));
+    let wait = options.wait.map(|wait| (WAIT_MS.to_owned(), whole_millis(wait).to_string()));
     let words = question.access.words().into_iter().chain(resource).chain(class).chain(wait);
     let words: Vec<_> = words.collect();
     let question = Question {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use http::Method;
-use serde_json::Map;
+use serde_json::json;
 use tidegate_wire::display::{HumanDuration, Quantity};
 use tidegate_wire::leases::{AcknowledgedBody, LeasesBody, MemberBody};
 use tidegate_wire::text::shortened;
@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &Leases) -> Exit {
     match &arguments.action {
         None => print(arguments.json, wait_for(client::get(&arguments.daemon, "/v1/leases")), table),
         Some(LeasesAction::Acknowledge(daemon)) => {
-            let answer = client::operate(daemon, Method::POST, "/v1/leases/acknowledge", Map::new());
+            let answer = client::operate(daemon, Method::POST, "/v1/leases/acknowledge", json!({}));
             print(arguments.json, wait_for(answer), |body: &AcknowledgedBody| {
                 let text = if body.acknowledged {
                     "The loss is acknowledged for all members: quotas count from what there is."

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::arguments::operator_commands::{
     LimitKeys, NamespaceFilter, Override, OverrideAction, RemoveOverride, SetOverride,
 };
-use crate::arguments::request::Attribute;
+use crate::arguments::request::{Attribute, whole_millis};
 use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::{Columns, one_line};
 use crate::exit::Exit;
@@ -72,21 +72,14 @@ fn address(keys: &LimitKeys) -> Result<String, ClientError> {
 }
 
 async fn send_set(set: &SetOverride) -> Result<Value, ClientError> {
-    let mut body = Map::new();
-    body.insert("numbers".to_owned(), numbers(&set.numbers));
-    if let Some(span) = set.span {
-        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        body.insert("expires_ms".to_owned(), millis.into());
-    }
-    body.insert("reason".to_owned(), set.reason.as_str().into());
-    body.insert("by".to_owned(), set.by.as_str().into());
+    let numbers = numbers(&set.numbers);
+    let mut body = json!({ "numbers": numbers, "reason": set.reason, "by": set.by });
+    client::set_member(&mut body, "expires_ms", set.span.map(whole_millis));
     client::operate(&set.keys.daemon, Method::PUT, &address(&set.keys)?, body).await
 }
 
 async fn send_removal(remove: &RemoveOverride) -> Result<Value, ClientError> {
-    let mut body = Map::new();
-    body.insert("reason".to_owned(), remove.reason.as_str().into());
-    body.insert("by".to_owned(), remove.by.as_str().into());
+    let body = json!({ "reason": remove.reason, "by": remove.by });
     client::operate(&remove.keys.daemon, Method::DELETE, &address(&remove.keys)?, body).await
 }
 

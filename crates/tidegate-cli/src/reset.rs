@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use http::Method;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use tidegate_wire::answer::{PreviewedCounter, ResetPreview};
 
 use crate::arguments::operator_commands::Reset;
-use crate::client::{self, ClientError, object, print, wait_for};
+use crate::client::{self, ClientError, object, print, set_member, wait_for};
 use crate::columns::one_line;
 use crate::exit::Exit;
 
@@ -57,15 +57,10 @@ fn why_not(namespace: &str, counters: &[PreviewedCounter]) -> Option<String> {
 }
 
 async fn send<T: serde::de::DeserializeOwned>(arguments: &Reset, preview: bool) -> Result<T, ClientError> {
-    let mut body = Map::new();
-    body.insert("namespace".to_owned(), arguments.namespace.as_str().into());
-    body.insert("attributes".to_owned(), object(&arguments.attributes)?);
-    if let Some(limit) = &arguments.limit {
-        body.insert("limit".to_owned(), limit.as_str().into());
-    }
-    if preview {
-        body.insert("preview".to_owned(), true.into());
-    }
+    let attributes = object(&arguments.attributes)?;
+    let mut body = json!({ "namespace": arguments.namespace, "attributes": attributes });
+    set_member(&mut body, "limit", arguments.limit.as_deref());
+    set_member(&mut body, "preview", preview.then_some(true));
     client::operate(&arguments.daemon, Method::POST, "/v1/reset", body).await
 }
 

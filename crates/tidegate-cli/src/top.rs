@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use clap::ValueEnum;
 use serde::Serialize;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::ExplanationBody;
@@ -76,7 +77,7 @@ struct ShedRequest {
 /// as the arguments leave it open.
 fn shed_request(asked: &LoadTarget, top: &TopKeysBody) -> ShedRequest {
     let request = |class: &Option<String>, resource: &Option<String>, tenant: &Option<String>| {
-        let class = Class::named(class.as_deref()?);
+        let class = Class::from_str(class.as_deref()?, false).ok();
         let target = LoadTarget { class, resource: resource.clone() };
         Some(ShedRequest { target, tenant: tenant.clone(), door: None })
     };

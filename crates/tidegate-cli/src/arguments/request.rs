@@ -42,13 +42,6 @@ pub(crate) struct CheckOptions {
     pub(crate) wait: Option<Duration>,
 }
 
-impl CheckOptions {
-    /// The wait as a daemon takes it; one that is too long is for the daemon to refuse.
-    pub(crate) fn wait_ms(&self) -> Option<u64> {
-        self.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
-    }
-}
-
 /// The access to a table that a request makes.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct AccessArguments {
@@ -100,15 +93,6 @@ pub(crate) enum RequestDoor {
     Check,
     /// A route of the proxy to the resource
     Proxy,
-}
-
-impl RequestDoor {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Check => "check",
-            Self::Proxy => "proxy",
-        }
-    }
 }
 
 /// A request that is explained, beside what its attributes say.
@@ -239,14 +223,6 @@ pub(crate) enum AccessKind {
     WriteTransactional,
 }
 
-impl AccessKind {
-    /// The name on the wire, which is that on the command line.
-    pub(crate) fn name(self) -> String {
-        let value = self.to_possible_value().expect("no kind is hidden");
-        value.get_name().to_owned()
-    }
-}
-
 impl AccessArguments {
     /// The access as attributes, for protocols that have no members for it; none without a table.
     pub(crate) fn words(&self) -> Vec<Attribute> {
@@ -254,7 +230,7 @@ impl AccessArguments {
         let words = [
             ("table", table.clone()),
             ("key", key.clone()),
-            ("kind", self.kind.name()),
+            ("kind", word(self.kind)),
             ("size", self.size.to_string()),
         ];
         words.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -275,20 +251,14 @@ pub(crate) enum Class {
     Sheddable,
 }
 
-impl Class {
-    /// The class with this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::value_variants().iter().copied().find(|class| class.as_str() == name)
-    }
+/// The name of a value on the command line, which is that on the wire.
+pub(crate) fn word(value: impl ValueEnum + Copy) -> String {
+    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
+}
 
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::CriticalPlus => "critical_plus",
-            Self::Critical => "critical",
-            Self::SheddablePlus => "sheddable_plus",
-            Self::Sheddable => "sheddable",
-        }
-    }
+/// A span as a daemon takes it; one that is too long is for the daemon to refuse.
+pub(crate) fn whole_millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn span(text: &str) -> Result<Duration, String> {
@@ -316,7 +286,7 @@ mod tests {
     fn the_api_reads_each_kind_of_access_by_its_name() {
         for kind in AccessKind::value_variants() {
             let read: tidegate_wire::operation::AccessKind =
-                serde_json::from_value(kind.name().into()).unwrap();
+                serde_json::from_value(word(*kind).into()).unwrap();
             assert_eq!(format!("{read:?}"), format!("{kind:?}"));
         }
     }

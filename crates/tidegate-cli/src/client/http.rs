@@ -1,5 +1,7 @@
 //! The HTTP API, as a caller.
 
+use core::num::NonZeroU64;
+
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Method, Request, StatusCode};
@@ -18,27 +20,30 @@ use super::error::ClientError;
 use super::token::token;
 use crate::address::Protocol;
 use crate::arguments::request::{
-    AccessArguments, Attribute, CheckOptions, Class, Daemon, ExplainedRequest, LoadTarget, Question,
-    RequestDoor,
+    AccessArguments, Attribute, CheckOptions, Daemon, ExplainedRequest, LoadTarget, Question, whole_millis,
+    word,
 };
 use crate::limits::shown::LimitsShown;
 
 /// The body of a check.
-fn body_of(question: &Question) -> Map<String, Value> {
+fn body_of(question: &Question) -> Value {
     let attributes: Map<String, Value> =
         question.attributes.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    let mut body = Map::new();
-    body.insert("namespace".to_owned(), question.namespace.as_str().into());
-    body.insert("attributes".to_owned(), attributes.into());
-    if let Some(cost) = question.cost {
-        body.insert("cost".to_owned(), cost.get().into());
-    }
+    let mut body = json!({ "namespace": question.namespace, "attributes": attributes });
+    set_member(&mut body, "cost", question.cost.map(NonZeroU64::get));
     let AccessArguments { table, key, kind, size } = &question.access;
-    if let Some((table, key)) = table.as_ref().zip(key.as_ref()) {
-        let access = json!({ "table": table, "key": key, "kind": kind.name(), "size": size });
-        body.insert("access".to_owned(), access);
-    }
+    let access = table.as_ref().zip(key.as_ref());
+    let access =
+        access.map(|(table, key)| json!({ "table": table, "key": key, "kind": word(*kind), "size": size }));
+    set_member(&mut body, "access", access);
     body
+}
+
+/// Sets a member of a body, if there is a value for it.
+pub(crate) fn set_member(body: &mut Value, name: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        body[name] = value.into();
+    }
 }
 
 pub(super) async fn check(
@@ -48,18 +53,10 @@ pub(super) async fn check(
     token: Option<&str>,
 ) -> Result<CheckAnswer, ClientError> {
     let mut body = body_of(question);
-    if options.peek {
-        body.insert("peek".to_owned(), json!(true));
-    }
-    if let Some(class) = options.class {
-        body.insert("class".to_owned(), json!(class.as_str()));
-    }
-    if let Some(resource) = &options.resource {
-        body.insert("resource".to_owned(), json!(resource));
-    }
-    if let Some(millis) = options.wait_ms() {
-        body.insert("wait_ms".to_owned(), json!(millis));
-    }
+    set_member(&mut body, "peek", options.peek.then_some(true));
+    set_member(&mut body, "class", options.class.map(word));
+    set_member(&mut body, "resource", options.resource.as_deref());
+    set_member(&mut body, "wait_ms", options.wait.map(whole_millis));
     let (status, answer) = send(daemon, Method::POST, "/v1/check", body, token).await?;
     CheckAnswer::read(status, &answer)
 }
@@ -72,23 +69,18 @@ pub(crate) async fn explain(
     request: ExplainedRequest<'_>,
 ) -> Result<ExplanationBody, ClientError> {
     let mut body = body_of(question);
-    let class = target.class.map(Class::as_str);
-    let (resource, door) = (target.resource.as_deref(), request.door.map(RequestDoor::as_str));
-    for (name, value) in
-        [("class", class), ("resource", resource), ("tenant", request.tenant), ("door", door)]
-    {
-        body.extend(value.map(|value| (name.to_owned(), value.into())));
-    }
-    if let Some(wait) = request.wait {
-        body.insert("wait_ms".to_owned(), json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)));
-    }
+    set_member(&mut body, "class", target.class.map(word));
+    set_member(&mut body, "resource", target.resource.as_deref());
+    set_member(&mut body, "tenant", request.tenant);
+    set_member(&mut body, "door", request.door.map(word));
+    set_member(&mut body, "wait_ms", request.wait.map(whole_millis));
     operate(daemon, Method::POST, "/v1/explain", body).await
 }
 
 /// The attributes that a namespace, or the rules of a domain, look at. Only an
 /// operator is told.
 pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result<Vec<String>, ClientError> {
-    let limits: LimitsShown = operate(daemon, Method::GET, "/v1/limits", Map::new()).await?;
+    let limits: LimitsShown = operate(daemon, Method::GET, "/v1/limits", json!({})).await?;
     if let Some(domain) = limits.domains.into_iter().find(|known| known.name == namespace) {
         let entries = domain.rules.into_iter().flat_map(|rule| rule.entries);
         let keys: Vec<String> = entries.map(|(key, _)| key).collect();
@@ -105,7 +97,7 @@ pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result
 
 /// Requests a target of the HTTP API.
 pub(crate) async fn get<T: DeserializeOwned>(daemon: &Daemon, target: &str) -> Result<T, ClientError> {
-    operate(daemon, Method::GET, target, Map::new()).await
+    operate(daemon, Method::GET, target, json!({})).await
 }
 
 /// A path with its query.
@@ -136,7 +128,7 @@ pub(crate) async fn operate<T: DeserializeOwned>(
     daemon: &Daemon,
     method: Method,
     path: &str,
-    body: Map<String, Value>,
+    body: Value,
 ) -> Result<T, ClientError> {
     let answer = ask_bytes(daemon, method, path, body).await?;
     serde_json::from_slice(&answer).map_err(|_| naming(&daemon.at, no_daemon(StatusCode::OK)))
@@ -144,12 +136,7 @@ pub(crate) async fn operate<T: DeserializeOwned>(
 
 /// The body of an answer with status 200. It does not depend on what is in it, so that what sends
 /// the request is compiled once.
-async fn ask_bytes(
-    daemon: &Daemon,
-    method: Method,
-    path: &str,
-    body: Map<String, Value>,
-) -> Result<Bytes, ClientError> {
+async fn ask_bytes(daemon: &Daemon, method: Method, path: &str, body: Value) -> Result<Bytes, ClientError> {
     if daemon.at.protocol != Protocol::Http {
         let at = &daemon.at;
         let why = format!("{at} does not speak the HTTP API; name an http://, https:// or unix: listener");
@@ -171,7 +158,7 @@ async fn send(
     daemon: &Daemon,
     method: Method,
     path: &str,
-    body: Map<String, Value>,
+    body: Value,
     token: Option<&str>,
 ) -> Result<(StatusCode, Bytes), ClientError> {
     let stream = TokioIo::new(connect(daemon).await?);
@@ -193,7 +180,7 @@ async fn send(
     if let Some(token) = token {
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
-    let body = Full::new(Bytes::from(Value::Object(body).to_string()));
+    let body = Full::new(Bytes::from(body.to_string()));
     let request = request
         .body(body)
         .map_err(|error| ClientError::Untaken(shortened(&error.to_string(), 256).into()))?;
