@@ -18,15 +18,16 @@ impl<const N: usize> Columns<N> {
 
     /// The table, a line for each row; nothing without rows.
     pub(crate) fn text(&self) -> String {
-        if self.rows.is_empty() {
-            return String::new();
-        }
+        if self.rows.is_empty() { String::new() } else { self.lines().concat() }
+    }
+
+    /// The line of the headings, then a line for each row.
+    pub(crate) fn lines(&self) -> Vec<String> {
         let headings = self.headings.map(|heading| heading.trim_start_matches('>').to_owned());
-        let lines = || core::iter::once(&headings).chain(&self.rows);
-        let width = |column: usize| lines().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let rows = || core::iter::once(&headings).chain(&self.rows);
+        let width = |column: usize| rows().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: [usize; N] = core::array::from_fn(width);
-        let mut text = String::new();
-        for row in lines() {
+        let line = |row: &[String; N]| {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
                 let padding = " ".repeat(widths[column] - cell.chars().count());
@@ -34,9 +35,9 @@ impl<const N: usize> Columns<N> {
                 let (before, after) = if is_right { (&*padding, "") } else { ("", &*padding) };
                 line.extend([before, cell, after, "  "]);
             }
-            text.extend([line.trim_end(), "\n"]);
-        }
-        text
+            format!("{}\n", line.trim_end())
+        };
+        rows().map(line).collect()
     }
 }
 

@@ -12,13 +12,13 @@ use tidegate_wire::explanation::{
 use tidegate_wire::operation::ExplainedDoor;
 use tidegate_wire::text::shortened;
 
+use crate::columns::Columns;
+
 /// The widest line. A single word that is longer is not broken.
 const WIDTH: usize = 100;
 
 /// How much of a name or a value is shown, in bytes.
 const SHOWN_BYTES: usize = 40;
-
-const HEADINGS: [&str; 6] = ["LIMIT", "SAYS", "USED", "LEFT", "FULL IN", "COUNTED ON"];
 
 pub(crate) fn text(explained: &ExplanationBody, source: &str) -> String {
     let would = match explained.would {
@@ -60,17 +60,13 @@ pub(crate) fn text(explained: &ExplanationBody, source: &str) -> String {
         text.push_str("The namespace has no limits.\n");
         return text;
     }
-    let rows: Vec<[String; 6]> = explained.limits.iter().map(row).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([HEADINGS[column].len()]).max().unwrap_or(0)
-    };
-    // The last column ends the line, so it needs no width.
-    let widths: Vec<usize> = (0..5).map(width).collect();
+    let mut columns = Columns::new(["LIMIT", "SAYS", ">USED", ">LEFT", "FULL IN", "COUNTED ON"]);
+    explained.limits.iter().for_each(|limit| columns.push(row(limit)));
+    let mut lines = columns.lines().into_iter();
     text.push('\n');
-    line(&mut text, &HEADINGS.map(str::to_owned), &widths);
-    for (limit, row) in explained.limits.iter().zip(&rows) {
-        line(&mut text, row, &widths);
+    text.extend(lines.next());
+    for (limit, line) in explained.limits.iter().zip(lines) {
+        text.push_str(&line);
         wrap(&mut text, 2, &because(limit));
     }
     text
@@ -267,24 +263,6 @@ fn zone_in_words(zone: &ZoneExplanation) -> String {
             format!("the zone is that of the limit: {attribute} is \"{value}\", and {because}")
         }
     }
-}
-
-fn line(text: &mut String, row: &[String; 6], widths: &[usize]) {
-    let mut line = String::new();
-    for (column, cell) in row.iter().enumerate() {
-        match widths.get(column) {
-            // Numbers stand below each other by their last digit.
-            Some(width) if (2..4).contains(&column) => {
-                let _ = write!(line, "{cell:>width$}  ");
-            }
-            Some(width) => {
-                let _ = write!(line, "{cell:<width$}  ");
-            }
-            None => line.push_str(cell),
-        }
-    }
-    text.push_str(line.trim_end());
-    text.push('\n');
 }
 
 /// Writes words in lines that begin with so many spaces and are not too wide.
