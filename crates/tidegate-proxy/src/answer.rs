@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, VARY};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate_core::{Attributes, Cost, Refusal};
@@ -209,7 +209,7 @@ async fn admit<'r, D: DecisionPoint>(
             bytes_max: config.value_bytes_max,
         };
         let request = RoutedRequest { route, namespace, values, is_trusted, upload };
-        if let Some(reply) = decide(proxy, in_force, &request, context).await?.admit(context) {
+        if let Some(reply) = decide(proxy, in_force, &request, context).await? {
             return Ok(RouteAdmission::Refused(reply));
         }
         context.upload = context.measured.map(|_| upload.share());
@@ -246,51 +246,13 @@ struct RoutedRequest<'a> {
     upload: &'a RequestBody,
 }
 
-/// The decision about a request, and how long it took.
-struct ProxyDecision {
-    verdict: ProxyVerdict,
-    /// How long it has waited for its turn.
-    waited: Duration,
-    /// When its caller stops waiting, if it says so.
-    until: Option<Instant>,
-    /// Bytes of body that weigh one unit, and the units of every request, where the body's length
-    /// is not known.
-    measured: Option<(u64, u64)>,
-}
-
-enum ProxyVerdict {
-    Admitted(Box<Held>, HeaderMap),
-    Refused(Reply),
-}
-
-impl ProxyDecision {
-    /// Hands an admission over to `context`, or returns the answer of a refusal.
-    fn admit(self, context: &mut RequestContext) -> Option<Reply> {
-        context.record.until = self.until;
-        context.record.waited = self.waited;
-        match self.verdict {
-            ProxyVerdict::Admitted(held, allowances) => {
-                context.held = Some(*held);
-                context.allowances = allowances;
-                context.measured = self.measured;
-                context.record.decision = "admit";
-                None
-            }
-            ProxyVerdict::Refused(reply) => {
-                context.record.decision = "refuse";
-                Some(reply)
-            }
-        }
-    }
-}
-
-/// Decides a request by the engine.
+/// Decides a request by the engine. An admission goes into `context`; a refusal has an answer.
 async fn decide<D: DecisionPoint>(
     proxy: &ReverseProxy<D>,
     in_force: &RoutedPolicy<D::Policy>,
     routed: &RoutedRequest<'_>,
-    context: &RequestContext,
-) -> Result<ProxyDecision, Unforwarded> {
+    context: &mut RequestContext,
+) -> Result<Option<Reply>, Unforwarded> {
     let (config, values) = (&routed.route.config, &routed.values);
     let head = values.parts;
     let extracted = values.attributes(&config.attributes)?;
@@ -334,21 +296,25 @@ async fn decide<D: DecisionPoint>(
         (driver.decide(policy.as_ref(), &request).await, context.record.started.elapsed())
     };
     let decision = decision.map_err(|error| decisions.engine_fault(&error))?;
+    context.record.until = until;
+    context.record.waited = waited;
     // From here on every exit gives the permit back.
-    let verdict = match decisions.note(policy, &request, decision, read_at) {
+    match decisions.note(policy, &request, decision, read_at) {
         NotedDecision::Admitted(permit, limits) => {
-            let mut allowances = HeaderMap::new();
-            decisions.write_allowances(policy, &request, &limits, permit.admitted_at(), &mut allowances);
-            let permit = Held::new(Arc::clone(&proxy.context), permit);
-            ProxyVerdict::Admitted(Box::new(permit), allowances)
+            let at = permit.admitted_at();
+            decisions.write_allowances(policy, &request, &limits, at, &mut context.allowances);
+            context.held = Some(Held::new(Arc::clone(&proxy.context), permit));
+            context.measured = measured;
+            context.record.decision = "admit";
+            Ok(None)
         }
         NotedDecision::Refused(refusal) => {
             let mut reply = refused(proxy, policy, routed.route, head, &refusal);
             decisions.write_load(policy, &request, reply.headers_mut());
-            ProxyVerdict::Refused(reply)
+            context.record.decision = "refuse";
+            Ok(Some(reply))
         }
-    };
-    Ok(ProxyDecision { verdict, waited, until, measured })
+    }
 }
 
 /// How many attempts there were before a request. A peer that is not trusted could hide its demand
