@@ -295,7 +295,7 @@ impl Metrics {
     }
 
     /// The numbers that are kept as they come.
-    pub(crate) fn shared(&self) -> &DaemonCounters {
+    pub(crate) fn shared(&self) -> &Arc<DaemonCounters> {
         &self.shared
     }
 

@@ -147,8 +147,9 @@ impl Server {
             shared: shared.clone(),
             members: members.clone(),
             decisions: decisions.clone(),
+            counters: Arc::clone(metrics.shared()),
         };
-        sources.register(&mut metrics);
+        metrics.collect(Box::new(sources));
         let stop = watch::Sender::new(false);
         let hooks = shared.clone();
         let context = Arc::new_cyclic(|daemon| DaemonContext {

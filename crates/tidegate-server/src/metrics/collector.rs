@@ -15,7 +15,7 @@ use tidegate_store::{Circuit, FleetStats, Rejected};
 use tidegate_store_redb::RedbStore;
 
 use super::series::SeriesEncoder;
-use super::{DaemonCounters, Metrics, encode_durations, help, planes};
+use super::{DaemonCounters, encode_durations, help, planes};
 use crate::fleet::members::Members;
 use crate::fleet::shared_store::SharedStore;
 use crate::in_force::InForce;
@@ -34,22 +34,10 @@ pub(crate) struct MetricSources {
     pub(crate) shared: Option<Arc<SharedStore>>,
     pub(crate) members: Option<Arc<Members>>,
     pub(crate) decisions: Option<Arc<Decisions>>,
+    pub(crate) counters: Arc<DaemonCounters>,
 }
 
-impl MetricSources {
-    /// Has the page of `metrics` read these sources.
-    pub(crate) fn register(self, metrics: &mut Metrics) {
-        let collector = DaemonCollector { watched: self, shared: Arc::clone(&metrics.shared) };
-        metrics.collect(Box::new(collector));
-    }
-}
-
-struct DaemonCollector {
-    watched: MetricSources,
-    shared: Arc<DaemonCounters>,
-}
-
-tidegate_core::debug_fields!(DaemonCollector {});
+tidegate_core::debug_fields!(MetricSources {});
 
 fn shared_store_gauges(stats: &FleetStats) -> [(&'static str, u64); 4] {
     [
@@ -103,24 +91,14 @@ fn decision_log_counters(decisions: &Decisions) -> [(&'static str, u64); 3] {
     ]
 }
 
-impl Collector for DaemonCollector {
+impl Collector for MetricSources {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let MetricSources {
-            in_force,
-            clock,
-            connections,
-            changes,
-            embedded,
-            shared: shared_store,
-            members,
-            decisions,
-        } = &self.watched;
+        let Self { in_force, clock, connections, changes, counters: daemon, .. } = self;
         let now = clock.now();
         let mut page = SeriesEncoder(&mut encoder);
         let in_force = in_force.load();
         let stats = in_force.engine.stats(now);
         let reloads = changes.status().clone();
-        let shared = &self.shared;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut gauges = vec![
             ("tidegate_table_bytes", stats.table.bytes as u64),
@@ -140,20 +118,20 @@ impl Collector for DaemonCollector {
         let mut counters = vec![
             ("tidegate_table_full_refusals", stats.table.full_refusals),
             ("tidegate_table_full_admissions", stats.table.full_admissions),
-            ("tidegate_permits_expired", read(&shared.permits_expired)),
-            ("tidegate_connections_accepted", read(&shared.connections_accepted)),
-            ("tidegate_connections_timed_out", read(&shared.connections_timed_out)),
-            ("tidegate_connections_evicted", read(&shared.connections_evicted)),
+            ("tidegate_permits_expired", read(&daemon.permits_expired)),
+            ("tidegate_connections_accepted", read(&daemon.connections_accepted)),
+            ("tidegate_connections_timed_out", read(&daemon.connections_timed_out)),
+            ("tidegate_connections_evicted", read(&daemon.connections_evicted)),
             ("tidegate_buffer_refusals", connections.buffers().refused()),
-            ("tidegate_accept_pauses", read(&shared.accept_pauses)),
-            ("tidegate_store_failures", read(&shared.store_failures)),
-            ("tidegate_refusal_lines_suppressed", read(&shared.lines_suppressed)),
-            ("tidegate_clock_steps", read(&shared.clock_steps)),
-            ("tidegate_panics", read(&shared.panics)),
+            ("tidegate_accept_pauses", read(&daemon.accept_pauses)),
+            ("tidegate_store_failures", read(&daemon.store_failures)),
+            ("tidegate_refusal_lines_suppressed", read(&daemon.lines_suppressed)),
+            ("tidegate_clock_steps", read(&daemon.clock_steps)),
+            ("tidegate_panics", read(&daemon.panics)),
             ("tidegate_policy_reloads", reloads.succeeded),
             ("tidegate_policy_reload_failures", reloads.failed),
         ];
-        if let Some(store) = embedded {
+        if let Some(store) = &self.embedded {
             let stats = store.stats();
             gauges.push(("tidegate_store_unsaved", stats.unsaved as u64));
             gauges.push(("tidegate_store_disk_bytes", stats.bytes_on_disk));
@@ -166,17 +144,17 @@ impl Collector for DaemonCollector {
             let total = ConstCounter::new(stats.commit_total.as_secs_f64());
             page.one("tidegate_store_commit_seconds", &total)?;
         }
-        if let Some(shared) = shared_store {
+        if let Some(shared) = &self.shared {
             let stats = shared.store.stats();
             gauges.extend(shared_store_gauges(&stats));
             counters.extend(shared_store_counters(&stats));
             page.counters("tidegate_store_batches_rejected", rejected_batches(&stats))?;
         }
-        if let (Some(members), Some(totals)) = (members, in_force.engine.lease_totals()) {
+        if let (Some(members), Some(totals)) = (&self.members, in_force.engine.lease_totals()) {
             gauges.extend(lease_gauges(members, &totals));
             counters.extend(lease_counters(members, &totals));
         }
-        if let Some(decisions) = decisions {
+        if let Some(decisions) = &self.decisions {
             counters.extend(decision_log_counters(decisions));
         }
         for (name, value) in gauges {
@@ -191,6 +169,6 @@ impl Collector for DaemonCollector {
         page.gauges("tidegate_listener_connections", listeners)?;
         process_metrics::encode(&mut encoder)?;
         let help = help("tidegate_decision_duration_seconds");
-        encode_durations(&mut encoder, "tidegate_decision_duration", help, &shared.decision_duration)
+        encode_durations(&mut encoder, "tidegate_decision_duration", help, &daemon.decision_duration)
     }
 }
