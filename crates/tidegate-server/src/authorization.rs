@@ -275,25 +275,18 @@ impl Caller {
     /// The name of the grant that permits `verb` in `namespace`, for the log; `None` without
     /// authorization.
     pub(crate) fn grant(&self, verb: Verb, namespace: &str) -> Option<&str> {
-        let (authorization, places) = self.0.as_ref()?;
-        let mut grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
-        grants.find(|grant| permits(grant, verb, namespace)).map(|grant| grant.name.as_str())
+        self.grants().find(|grant| permits(grant, verb, namespace)).map(|grant| grant.name.as_str())
     }
 
     /// As [`Caller::grant`], in all namespaces.
     pub(crate) fn grant_everywhere(&self, verb: Verb) -> Option<&str> {
-        let (authorization, places) = self.0.as_ref()?;
-        let mut grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
-        let found = grants.find(|grant| grant.verbs.has(verb) && grant.namespaces == Namespaces::All);
-        found.map(|grant| grant.name.as_str())
+        self.grants().find(|grant| permits_everywhere(grant, verb)).map(|grant| grant.name.as_str())
     }
 
     /// The highest class that its requests may claim in `namespace`: the highest of the grants that
     /// permit a check there.
     pub(crate) fn ceiling(&self, namespace: &str) -> Class {
-        let Some((authorization, places)) = &self.0 else { return Class::CriticalPlus };
-        let grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
-        let permitted = grants.filter(|grant| permits(grant, Verb::Check, namespace));
+        let permitted = self.grants().filter(|grant| permits(grant, Verb::Check, namespace));
         permitted.map(|grant| grant.ceiling).max().unwrap_or(Class::CriticalPlus)
     }
 
@@ -317,8 +310,7 @@ impl Caller {
     /// Checks that the caller may do `verb` in every namespace, for operations that concern all of
     /// them.
     pub(crate) fn may_everywhere(&self, verb: Verb) -> Result<(), Fault> {
-        let is_permitted = |grant: &Grant| grant.verbs.has(verb) && grant.namespaces == Namespaces::All;
-        self.find(is_permitted).map_err(|names| {
+        self.find(|grant| permits_everywhere(grant, verb)).map_err(|names| {
             let detail = format_args!("{names} may not {} in all namespaces", verb.as_str());
             Fault::new(FaultCode::Forbidden, detail).fix("see `authorization` of the policy")
         })
@@ -327,14 +319,23 @@ impl Caller {
     /// Whether one of the grants satisfies the predicate; otherwise the name of the caller for a
     /// message.
     fn find(&self, is_so: impl Fn(&Grant) -> bool) -> Result<(), String> {
-        let Some((authorization, places)) = &self.0 else { return Ok(()) };
-        let grants = || places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
-        if grants().any(is_so) {
+        if self.0.is_none() || self.grants().any(is_so) {
             return Ok(());
         }
-        let names: Vec<&str> = grants().map(|grant| grant.name.as_str()).collect();
+        let names: Vec<&str> = self.grants().map(|grant| grant.name.as_str()).collect();
         Err(names.join(", "))
     }
+
+    /// The grants of a caller that is authenticated.
+    fn grants(&self) -> impl Iterator<Item = &Grant> {
+        self.0.iter().flat_map(|(authorization, places)| {
+            places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)))
+        })
+    }
+}
+
+fn permits_everywhere(grant: &Grant, verb: Verb) -> bool {
+    grant.verbs.has(verb) && grant.namespaces == Namespaces::All
 }
 
 fn permits(grant: &Grant, verb: Verb, namespace: &str) -> bool {
