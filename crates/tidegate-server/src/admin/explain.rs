@@ -48,12 +48,7 @@ use crate::policy_config::namespaces;
 pub(crate) const ROUTES: &[Route] = &[Route::post(
     "/v1/explain",
     "What each limit and its resource are to a request, and why; charges nothing",
-    |call| {
-        Box::pin(async move {
-            let scope = call.scope;
-            scope.explain(&call.into_body().await?).await
-        })
-    },
+    |call| call.with_body(|scope, _, body| async move { scope.explain(&body).await }),
 )
 .access(RouteAccess::Inspector)
 .takes("Explain")

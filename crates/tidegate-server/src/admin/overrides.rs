@@ -52,19 +52,13 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn set(call: RouteCall<'_>) -> RouteFuture<'_> {
-    Box::pin(async move {
-        let (scope, caller, address) = (call.scope, call.caller, OverridePath::read(&call));
-        let body = call.into_body().await?;
-        scope.set_override(caller, address?, &body).await
-    })
+    let address = OverridePath::read(&call);
+    call.with_body(|scope, caller, body| async move { scope.set_override(caller, address?, &body).await })
 }
 
 fn remove(call: RouteCall<'_>) -> RouteFuture<'_> {
-    Box::pin(async move {
-        let (scope, caller, address) = (call.scope, call.caller, OverridePath::read(&call));
-        let body = call.into_body().await?;
-        scope.remove_override(caller, address?, &body).await
-    })
+    let address = OverridePath::read(&call);
+    call.with_body(|scope, caller, body| async move { scope.remove_override(caller, address?, &body).await })
 }
 
 /// The body of a request that sets an override.

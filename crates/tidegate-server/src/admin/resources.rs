@@ -37,9 +37,8 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 fn push(call: RouteCall<'_>) -> RouteFuture<'_> {
-    Box::pin(async move {
-        let (scope, caller, name) = (call.scope, call.caller, call.segment("name"));
-        let body = call.into_body().await?;
+    let name = call.segment("name");
+    call.with_body(|scope, caller, body| async move {
         scope.push_signal(caller, &name?.unwrap_or_default(), &body)
     })
 }

@@ -34,10 +34,7 @@ pub(crate) const ROUTES: &[Route] = &[
     .answers("TablesBody")
     .query(TABLES),
     Route::post("/v1/placements", "Say on which node a partition lies", |call| {
-        Box::pin(async move {
-            let (scope, caller) = (call.scope, call.caller);
-            scope.place(caller, &call.into_body().await?)
-        })
+        call.with_body(|scope, caller, body| async move { scope.place(caller, &body) })
     })
     .takes("Placement")
     .answers("PartitionBody"),

@@ -42,18 +42,12 @@ pub(crate) const ROUTES: &[Route] = &[
         .answers("Admitted")
         .refuses(RefusalForm::Problem),
     Route::post("/v1/report", "Charge what was already done", |call| {
-        Box::pin(async move {
-            let (scope, caller) = (call.scope, call.caller);
-            scope.report(caller, &call.into_body().await?).await
-        })
+        call.with_body(|scope, caller, body| async move { scope.report(caller, &body).await })
     })
     .takes("Report")
     .answers("Reported"),
     Route::post("/v1/refund", "Give back what was charged, once", |call| {
-        Box::pin(async move {
-            let (scope, caller) = (call.scope, call.caller);
-            scope.refund(caller, &call.into_body().await?).await
-        })
+        call.with_body(|scope, caller, body| async move { scope.refund(caller, &body).await })
     })
     .takes("Refund")
     .answers("RefundAnswer"),
@@ -62,34 +56,22 @@ pub(crate) const ROUTES: &[Route] = &[
         .answers("Admitted")
         .refuses(RefusalForm::Problem),
     Route::post("/v1/settle", "Say how the work ended", |call| {
-        Box::pin(async move {
-            let (scope, caller) = (call.scope, call.caller);
-            scope.settle(caller, &call.into_body().await?).await
-        })
+        call.with_body(|scope, caller, body| async move { scope.settle(caller, &body).await })
     })
     .takes("Settle")
     .answers("SettleAnswer"),
     Route::post("/v1/release", "Give back what a permit lent", |call| {
-        Box::pin(async move {
-            let (scope, caller) = (call.scope, call.caller);
-            scope.release(caller, &call.into_body().await?).await
-        })
+        call.with_body(|scope, caller, body| async move { scope.release(caller, &body).await })
     })
     .takes("Release")
     .answers("SettleAnswer"),
     Route::post("/v1/reset", "Forget what is used", |call| {
-        Box::pin(async move {
-            let (scope, caller) = (call.scope, call.caller);
-            scope.reset(caller, &call.into_body().await?).await
-        })
+        call.with_body(|scope, caller, body| async move { scope.reset(caller, &body).await })
     })
     .takes("Reset")
     .answers("ResetAnswer"),
     Route::post("/v1/block", "Refuse a key for a while", |call| {
-        Box::pin(async move {
-            let (scope, caller) = (call.scope, call.caller);
-            scope.block(caller, &call.into_body().await?).await
-        })
+        call.with_body(|scope, caller, body| async move { scope.block(caller, &body).await })
     })
     .takes("Block")
     .answers("BlockAnswer"),

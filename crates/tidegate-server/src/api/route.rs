@@ -244,9 +244,12 @@ impl<'a> RouteCall<'a> {
         Ok(Some(decoded.into_owned()))
     }
 
-    /// The whole body.
-    pub(crate) async fn into_body(self) -> Result<Bytes, Fault> {
-        self.body.read().await
+    /// The answer to the whole body, once it has arrived.
+    pub(crate) fn with_body<F: Future<Output = Result<Reply, Fault>> + Send>(
+        self,
+        answer: impl FnOnce(RequestScope<'a>, &'a Caller, Bytes) -> F + Send + 'a,
+    ) -> RouteFuture<'a> {
+        Box::pin(async move { answer(self.scope, self.caller, self.body.read().await?).await })
     }
 }
 
