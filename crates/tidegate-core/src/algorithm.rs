@@ -123,7 +123,7 @@ impl Algorithm {
                 let divided = rate.and_then(|rate| Bucket::new(rate, part(bucket.burst())).ok());
                 divided.and_then(|one| one.with_debt(bucket.debt()).ok()).map(Self::Bucket)
             }
-            _ => self.with_limit(part),
+            _ => self.with_limit(part).ok(),
         };
         divided.unwrap_or_else(|| self.clone())
     }
@@ -145,35 +145,26 @@ impl Algorithm {
             Self::Bucket(bucket) => slower(bucket.rate(), holders)
                 .and_then(|rate| Bucket::new(rate, part(bucket.burst())).ok())
                 .map(Self::Bucket),
-            _ => self.with_limit(part),
+            _ => self.with_limit(part).ok(),
         };
         // A rate so slow that it cannot be counted is divided as far as it can be.
         part.unwrap_or_else(|| self.divided(members))
     }
 
-    /// The same window or hold with another limit; `None` for a bucket, and for a limit that there
-    /// cannot be.
-    fn with_limit(&self, limit: impl Fn(u64) -> u64) -> Option<Self> {
+    /// The same window or hold with another limit; a bucket stays as it is. An error for a limit
+    /// that there cannot be.
+    fn with_limit(&self, limit: impl FnOnce(u64) -> u64) -> Result<Self, AlgorithmError> {
         match self {
-            Self::Bucket(_) => None,
-            Self::Rolling(rolling) => {
-                Rolling::new(limit(rolling.limit()), rolling.window()).ok().map(Self::Rolling)
+            Self::Bucket(_) => Ok(self.clone()),
+            Self::Rolling(one) => Rolling::new(limit(one.limit()), one.window()).map(Self::Rolling),
+            Self::SlidingCounter(one) => {
+                SlidingCounter::new(limit(one.limit()), one.window()).map(Self::SlidingCounter)
             }
-            Self::SlidingCounter(counter) => {
-                SlidingCounter::new(limit(counter.limit()), counter.window()).ok().map(Self::SlidingCounter)
-            }
-            Self::Fixed(fixed) => {
-                Fixed::new(limit(fixed.limit()), fixed.window(), fixed.start()).ok().map(Self::Fixed)
-            }
+            Self::Fixed(one) => Fixed::new(limit(one.limit()), one.window(), one.start()).map(Self::Fixed),
             #[cfg(feature = "calendar")]
-            Self::Calendar(calendar) => {
-                Calendar::new(limit(calendar.limit()), calendar.unit(), calendar.zone())
-                    .ok()
-                    .map(|one| Self::Calendar(one.with_week_start(calendar.week_start())))
-            }
-            Self::Concurrency(concurrency) => {
-                Concurrency::new(limit(concurrency.limit()), concurrency.hold()).ok().map(Self::Concurrency)
-            }
+            Self::Calendar(one) => Calendar::new(limit(one.limit()), one.unit(), one.zone())
+                .map(|other| Self::Calendar(other.with_week_start(one.week_start()))),
+            Self::Concurrency(one) => Concurrency::new(limit(one.limit()), one.hold()).map(Self::Concurrency),
         }
     }
 
@@ -186,19 +177,9 @@ impl Algorithm {
             Self::Bucket(bucket) => Self::Bucket(bucket.at_rest()),
             Self::Rolling(rolling) => Self::Rolling(rolling.at_rest()),
             Self::Concurrency(_) => Self::Concurrency(Concurrency::AT_REST),
-            Self::SlidingCounter(counter) => {
-                let at_rest = largest(|limit| SlidingCounter::new(limit, counter.window()));
-                at_rest.map_or_else(|| self.clone(), Self::SlidingCounter)
-            }
-            Self::Fixed(fixed) => {
-                let at_rest = largest(|limit| Fixed::new(limit, fixed.window(), fixed.start()));
-                at_rest.map_or_else(|| self.clone(), Self::Fixed)
-            }
-            #[cfg(feature = "calendar")]
-            Self::Calendar(calendar) => {
-                let at_rest = largest(|limit| Calendar::new(limit, calendar.unit(), calendar.zone()));
-                let week_start = calendar.week_start();
-                at_rest.map_or_else(|| self.clone(), |one| Self::Calendar(one.with_week_start(week_start)))
+            _ => {
+                let largest = saturating(u64::MAX, |limit| self.with_limit(|_| limit));
+                largest.unwrap_or_else(|_| self.clone())
             }
         }
     }
@@ -265,11 +246,6 @@ impl Algorithm {
     pub fn is_quota(&self) -> bool {
         self.counts_over().is_some_and(|span| span >= Duration::from_hours(1))
     }
-}
-
-/// An algorithm with the largest limit there is for it.
-fn largest<A>(new: impl Fn(u64) -> Result<A, AlgorithmError>) -> Option<A> {
-    saturating(u64::MAX, new).ok()
 }
 
 /// The least that a member admits at once while it decides alone, if the limit is not less.

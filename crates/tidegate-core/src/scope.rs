@@ -63,6 +63,13 @@ impl Names {
         }
     }
 
+    /// The values of these names in a request.
+    pub(crate) fn values<'a>(&self, attributes: Attributes<'a>) -> Values<'a> {
+        let mut values = Values::new();
+        self.read(attributes, &mut values);
+        values
+    }
+
     #[inline(never)]
     fn read_others<'a>(&self, attributes: Attributes<'a>, values: &mut Values<'a>) {
         values.extend(self.names.iter().map(|name| attributes.get(name)));

@@ -588,30 +588,26 @@ impl KeyTable {
 
     /// Frees the ring or permits behind a word that was just cleared.
     pub(crate) fn reclaim_backing(&self, entry: Entry) {
-        let found = entry.spec().and_then(|number| self.specs.get(number));
-        if let Some(spec) = found.as_ref().and_then(SpecGuard::spec) {
-            self.reclaim_backing_of(spec, entry.state());
-        }
+        self.by_spec(entry, |spec| self.reclaim_backing_of(spec, entry.state()));
     }
 
     fn drains_at(&self, word: u128, now: Timestamp) -> Timestamp {
         let entry = Entry { slot: 0, word };
-        let found = entry.spec().and_then(|number| self.specs.get(number));
-        found
-            .as_ref()
-            .and_then(SpecGuard::spec)
-            .map_or(now, |spec| self.state_drains_at(spec, entry.state(), now))
+        self.by_spec(entry, |spec| self.state_drains_at(spec, entry.state(), now)).unwrap_or(now)
     }
 
     /// Frees the ring or permits behind a drained word before it is overwritten; `false` if they
     /// came to life.
     fn release_backing(&self, word: u128, now: Timestamp) -> bool {
         let entry = Entry { slot: 0, word };
+        self.by_spec(entry, |spec| self.release_backing_of(spec, entry.state(), now)).unwrap_or(true)
+    }
+
+    /// The answer of the spec of an entry; `None` if the spec is gone.
+    #[inline]
+    fn by_spec<T>(&self, entry: Entry, ask: impl FnOnce(&Spec) -> T) -> Option<T> {
         let found = entry.spec().and_then(|number| self.specs.get(number));
-        found
-            .as_ref()
-            .and_then(SpecGuard::spec)
-            .is_none_or(|spec| self.release_backing_of(spec, entry.state(), now))
+        found.as_ref().and_then(SpecGuard::spec).map(ask)
     }
 
     fn exchange(&self, slot: u32, old: u128, new: u128) -> Result<(), u128> {

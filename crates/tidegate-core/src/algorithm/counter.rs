@@ -112,7 +112,9 @@ pub trait Counter {
     /// numbers: what is used stays used (rounded up), so that a raised limit admits the difference
     /// at once and a lowered one refuses at once. Windows of another length, alignment or civil
     /// unit start fresh.
-    fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State;
+    fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State
+    where
+        Self: Sized;
 
     /// The state as its owner goes on with it at `now`: as it is, unless it lies further ahead than
     /// this limit could have written by now, which only a clock that went ahead and came back

@@ -12,13 +12,11 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::charge::{Backing, Firmness, SlotCharge, remaining, reset_at};
+use super::charge::{Backing, Firmness, SlotCharge};
 use super::probe::{Answer, Probe};
-use crate::algorithm::{Algorithm, Charged, Counter, Fixed, State, Verdict, WindowStart};
+use crate::algorithm::{Algorithm, Charged, Fixed, State, Verdict, WindowStart};
 use crate::cost::Cost;
-use crate::permits::PermitsHandle;
 use crate::refusal::Refusal;
-use crate::ring::RingHandle;
 use crate::table::{CarriedSpecs, KeyHash, KeyTable, Spec, SpecId, WhenFull};
 use crate::time::Timestamp;
 
@@ -318,8 +316,8 @@ impl KeyTable {
             return;
         }
         line.state = self.state(probe, now);
-        let is_over = self.used(probe.algorithm, line.state, now) > probe.algorithm.limit();
-        let until = probe.algorithm.room_at(0, reset_at(self, probe.algorithm, line.state, now));
+        let is_over = self.state_used(probe.algorithm, line.state, now) > probe.algorithm.limit();
+        let until = probe.algorithm.room_at(0, self.state_resets_at(probe.algorithm, line.state, now));
         probe.answer = if is_over { Answer::Wait { until } } else { Answer::Admit };
     }
 
@@ -393,27 +391,10 @@ impl KeyTable {
             verdict,
             is_table_full: matches!(line.probe.answer, Answer::Full { .. }),
             limit: algorithm.limit(),
-            used: self.used(algorithm, state, now),
-            remaining: remaining(self, algorithm, state, now),
-            reset_at: reset_at(self, algorithm, state, now),
+            used: self.state_used(algorithm, state, now),
+            remaining: self.state_remaining(algorithm, state, now),
+            reset_at: self.state_resets_at(algorithm, state, now),
             window: algorithm.window(),
-        }
-    }
-
-    /// Units used of a state under an algorithm.
-    pub(super) fn used(&self, algorithm: &Algorithm, state: State, now: Timestamp) -> u64 {
-        match algorithm {
-            Algorithm::Bucket(counter) => counter.used(state, now),
-            Algorithm::Fixed(counter) => counter.used(state, now),
-            #[cfg(feature = "calendar")]
-            Algorithm::Calendar(counter) => counter.used(state, now),
-            Algorithm::SlidingCounter(counter) => counter.used(state, now),
-            Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
-                .and_then(|ring| self.rings.used(ring, rolling, now))
-                .unwrap_or(0),
-            Algorithm::Concurrency(_) => PermitsHandle::from_bits(state.to_bits())
-                .and_then(|permits| self.permits.held(permits, now))
-                .unwrap_or(0),
         }
     }
 }

@@ -148,13 +148,13 @@ impl KeyTable {
     pub(super) fn remaining(&self, probe: &Probe<'_>, now: Timestamp) -> u64 {
         match probe.answer {
             Answer::Blocked { .. } | Answer::Lacks { .. } => 0,
-            _ => remaining(self, probe.algorithm, self.state(probe, now), now),
+            _ => self.state_remaining(probe.algorithm, self.state(probe, now), now),
         }
     }
 
     /// When the usage of a probe that was read is zero and no block of its key lasts.
     pub(super) fn reset_at(&self, probe: &Probe<'_>, now: Timestamp) -> Timestamp {
-        let reset_at = reset_at(self, probe.algorithm, self.state(probe, now), now);
+        let reset_at = self.state_resets_at(probe.algorithm, self.state(probe, now), now);
         match probe.answer {
             Answer::Blocked { until } => until.max(reset_at),
             _ => reset_at,
@@ -626,39 +626,5 @@ impl Charge {
                 if entry.spec() == Some(self.spec.number()) { entry.state() } else { State::EMPTY }
             }
         }
-    }
-}
-
-/// Units left of a state under an algorithm.
-pub(super) fn remaining(table: &KeyTable, algorithm: &Algorithm, state: State, now: Timestamp) -> u64 {
-    match algorithm {
-        Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
-            .and_then(|ring| table.rings.used(ring, rolling, now))
-            .map_or(rolling.limit(), |used| rolling.limit().saturating_sub(used)),
-        Algorithm::Concurrency(concurrency) => PermitsHandle::from_bits(state.to_bits())
-            .and_then(|permits| table.permits.held(permits, now))
-            .map_or(concurrency.limit(), |held| concurrency.limit().saturating_sub(held)),
-        Algorithm::Bucket(counter) => counter.remaining(state, now),
-        Algorithm::Fixed(counter) => counter.remaining(state, now),
-        #[cfg(feature = "calendar")]
-        Algorithm::Calendar(counter) => counter.remaining(state, now),
-        Algorithm::SlidingCounter(counter) => counter.remaining(state, now),
-    }
-}
-
-/// When nothing of a state is used any more.
-pub(super) fn reset_at(table: &KeyTable, algorithm: &Algorithm, state: State, now: Timestamp) -> Timestamp {
-    match algorithm {
-        Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
-            .and_then(|ring| table.rings.reset_at(ring, rolling, now))
-            .unwrap_or(now),
-        Algorithm::Concurrency(_) => PermitsHandle::from_bits(state.to_bits())
-            .and_then(|permits| table.permits.reset_at(permits, now))
-            .unwrap_or(now),
-        Algorithm::Bucket(counter) => counter.reset_at(state, now),
-        Algorithm::Fixed(counter) => counter.reset_at(state, now),
-        #[cfg(feature = "calendar")]
-        Algorithm::Calendar(counter) => counter.reset_at(state, now),
-        Algorithm::SlidingCounter(counter) => counter.reset_at(state, now),
     }
 }

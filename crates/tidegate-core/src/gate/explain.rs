@@ -255,8 +255,7 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Vec<Explanation> {
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
+        let values = self.names.values(attributes.into());
         let limits = self.limits.iter().enumerate();
         limits
             .map(|(index, limit)| Explanation {
@@ -269,8 +268,7 @@ impl Gate {
 
     /// The plan of a request, with how it was found; `None` for a request without one.
     pub fn plan_for<'a>(&self, attributes: impl Into<Attributes<'a>>) -> Option<FoundPlan> {
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
+        let values = self.names.values(attributes.into());
         self.plan_found(&values).map(|found| self.found_plan(found, &values))
     }
 
@@ -408,7 +406,7 @@ impl Gate {
         };
         Level {
             limit: probe.algorithm.limit(),
-            used: self.table.used(probe.algorithm, state, now),
+            used: self.table.state_used(probe.algorithm, state, now),
             remaining: self.table.remaining(probe, now),
             reset_at: self.table.reset_at(probe, now),
             outlook,

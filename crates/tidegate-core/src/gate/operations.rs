@@ -148,8 +148,7 @@ impl Gate {
         until: Timestamp,
         now: Timestamp,
     ) -> Result<bool, TableFull> {
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
+        let values = self.names.values(attributes.into());
         let Some(compiled) = self.limits.iter().find(|compiled| compiled.limit.name == limit) else {
             return Ok(false);
         };
@@ -165,8 +164,7 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
         limit: Option<&str>,
     ) -> Vec<(&'a str, ScopeValues)> {
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
+        let values = self.names.values(attributes.into());
         let is_meant = |compiled: &&Compiled| {
             limit.map_or_else(|| compiled.matches(&values), |name| name == compiled.limit.name)
                 && matches!(compiled.key(&values), Keyed::On(_))
@@ -184,8 +182,7 @@ impl Gate {
         limit: &str,
         now: Timestamp,
     ) -> Option<&'a Algorithm> {
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
+        let values = self.names.values(attributes.into());
         let compiled = self.limits.iter().find(|compiled| compiled.limit.name == limit)?;
         self.numbers(compiled, &values, self.plan_of(&values), now).map(|(algorithm, _)| algorithm)
     }
@@ -198,16 +195,14 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
     ) -> Option<(&'a str, ScopeValues)> {
         let limit = self.limits.iter().find(|limit| limit.identity() == identity)?;
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
+        let values = self.names.values(attributes.into());
         Some((&limit.limit.name, self.scope_values(&limit.scope.parts, &values)))
     }
 
     /// The counter of a request under the limits of this name that are decided here, whether or not
     /// the limit applies to the request otherwise.
     fn located_under<'a>(&'a self, attributes: Attributes<'a>, name: &str, now: Timestamp) -> Probes<'a> {
-        let mut values = Values::new();
-        self.names.read(attributes, &mut values);
+        let values = self.names.values(attributes);
         let plan = self.plan_of(&values);
         let named = self.limits.iter().enumerate().filter(|(_, limit)| limit.limit.name == name);
         let here = named.filter(|(_, limit)| !limit.is_in_store);
@@ -221,8 +216,7 @@ impl Gate {
     }
 
     fn located<'a>(&'a self, attributes: Attributes<'a>, now: Timestamp) -> (Values<'a>, Probes<'a>) {
-        let mut values = Values::new();
-        self.names.read(attributes, &mut values);
+        let values = self.names.values(attributes);
         let mut probes = Probes::new();
         self.locate(&values, now, &mut probes);
         (values, probes)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Gate;
-use super::charge::{Charge, ChargeKind, SlotCharge, remaining, reset_at};
+use super::charge::{Charge, ChargeKind, SlotCharge};
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
 use crate::limit::WorkEnd;
@@ -249,8 +249,8 @@ impl Gate {
             Some(LimitStatus {
                 name,
                 limit: algorithm.limit(),
-                remaining: remaining(&self.table, algorithm, state, permit.at),
-                reset_at: reset_at(&self.table, algorithm, state, permit.at),
+                remaining: self.table.state_remaining(algorithm, state, permit.at),
+                reset_at: self.table.state_resets_at(algorithm, state, permit.at),
                 window: algorithm.window(),
                 civil_zone: own.and_then(Algorithm::civil_zone),
                 shadow_refused: matches!(charge.kind, ChargeKind::ShadowRefused),

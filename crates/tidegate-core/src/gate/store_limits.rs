@@ -16,7 +16,7 @@ use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues, Violated};
-use crate::scope::{KeyBytes, Keyed, Values};
+use crate::scope::{KeyBytes, Keyed};
 use crate::table::{KeyHash, KeyTable, RefundSet, Spec, SpecId, SpecOwner};
 use crate::time::Timestamp;
 
@@ -169,8 +169,7 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
         limit: Option<&str>,
     ) -> Vec<LocalLimit<'a>> {
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
+        let values = self.names.values(attributes.into());
         let is_meant = |compiled: &&Compiled| {
             let is_local = !compiled.is_in_store || compiled.is_leased();
             is_local
@@ -209,8 +208,7 @@ impl Gate {
         let Some(compiled) = self.limits.iter().find(|limit| limit.identity() == identity) else {
             return Ok(false);
         };
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
+        let values = self.names.values(attributes.into());
         let Keyed::On(key) = compiled.key(&values) else { return Ok(false) };
         self.block_key(compiled, key, until, now).map_err(|until| TableFull { until })?;
         Ok(true)

@@ -1,4 +1,5 @@
-//! The rings and permits behind the words whose state is a handle, and when a state has drained.
+//! The usage that a state stands for, when it has drained, and the rings and permits behind the
+//! words whose state is a handle.
 
 use super::KeyTable;
 use super::specs::Spec;
@@ -34,17 +35,46 @@ impl KeyTable {
         match spec {
             Spec::BlockedUntil { .. } => Timestamp::from_nanos(state.to_bits()).max(now),
             Spec::Bucket(clock) => clock.instant(state.to_bits()).max(now),
-            Spec::Algorithm(Algorithm::Rolling(rolling)) => RingHandle::from_bits(state.to_bits())
+            Spec::Algorithm(algorithm) => self.state_resets_at(algorithm, state, now),
+        }
+    }
+
+    /// Units used of a state under an algorithm.
+    pub(crate) fn state_used(&self, algorithm: &Algorithm, state: State, now: Timestamp) -> u64 {
+        match algorithm {
+            Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
+                .and_then(|ring| self.rings.used(ring, rolling, now))
+                .unwrap_or(0),
+            Algorithm::Concurrency(_) => PermitsHandle::from_bits(state.to_bits())
+                .and_then(|permits| self.permits.held(permits, now))
+                .unwrap_or(0),
+            Algorithm::Bucket(counter) => counter.used(state, now),
+            Algorithm::Fixed(counter) => counter.used(state, now),
+            #[cfg(feature = "calendar")]
+            Algorithm::Calendar(counter) => counter.used(state, now),
+            Algorithm::SlidingCounter(counter) => counter.used(state, now),
+        }
+    }
+
+    /// Units left of a state under an algorithm.
+    pub(crate) fn state_remaining(&self, algorithm: &Algorithm, state: State, now: Timestamp) -> u64 {
+        algorithm.limit().saturating_sub(self.state_used(algorithm, state, now))
+    }
+
+    /// When nothing of a state is used any more.
+    pub(crate) fn state_resets_at(&self, algorithm: &Algorithm, state: State, now: Timestamp) -> Timestamp {
+        match algorithm {
+            Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
                 .and_then(|ring| self.rings.reset_at(ring, rolling, now))
                 .unwrap_or(now),
-            Spec::Algorithm(Algorithm::Concurrency(_)) => PermitsHandle::from_bits(state.to_bits())
+            Algorithm::Concurrency(_) => PermitsHandle::from_bits(state.to_bits())
                 .and_then(|permits| self.permits.reset_at(permits, now))
                 .unwrap_or(now),
-            Spec::Algorithm(Algorithm::Bucket(counter)) => counter.reset_at(state, now),
-            Spec::Algorithm(Algorithm::Fixed(counter)) => counter.reset_at(state, now),
+            Algorithm::Bucket(counter) => counter.reset_at(state, now),
+            Algorithm::Fixed(counter) => counter.reset_at(state, now),
             #[cfg(feature = "calendar")]
-            Spec::Algorithm(Algorithm::Calendar(counter)) => counter.reset_at(state, now),
-            Spec::Algorithm(Algorithm::SlidingCounter(counter)) => counter.reset_at(state, now),
+            Algorithm::Calendar(counter) => counter.reset_at(state, now),
+            Algorithm::SlidingCounter(counter) => counter.reset_at(state, now),
         }
     }
 
