@@ -219,34 +219,13 @@ impl ScriptOutcome {
 }
 
 /// The result of `ask` for a limit whose state is one word.
-fn word<T>(algorithm: &Algorithm, ask: impl FnOnce(&dyn Words) -> T) -> Option<T> {
+fn word<T>(algorithm: &Algorithm, ask: impl FnOnce(&dyn Counter) -> T) -> Option<T> {
     match algorithm {
         Algorithm::Bucket(counter) => Some(ask(counter)),
         Algorithm::Fixed(counter) => Some(ask(counter)),
         Algorithm::Calendar(counter) => Some(ask(counter)),
         Algorithm::SlidingCounter(counter) => Some(ask(counter)),
         _ => None,
-    }
-}
-
-/// A question to a [`Counter`].
-trait Words {
-    fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State);
-    fn used(&self, state: State, now: Timestamp) -> u64;
-    fn reset_at(&self, state: State, now: Timestamp) -> Timestamp;
-}
-
-impl<C: Counter> Words for C {
-    fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State) {
-        Counter::decide(self, state, cost, now)
-    }
-
-    fn used(&self, state: State, now: Timestamp) -> u64 {
-        Counter::used(self, state, now)
-    }
-
-    fn reset_at(&self, state: State, now: Timestamp) -> Timestamp {
-        Counter::reset_at(self, state, now)
     }
 }
 
