@@ -11,30 +11,19 @@
 //! decrease in proportion to how far pressure is over target (Breakwater, OSDI'20) and an opening
 //! in one step.
 
-#[expect(
+#![expect(
     clippy::cast_precision_loss,
-    reason = "costs are far below 2^53, and an allowance is a rough number"
+    reason = "costs and microseconds are far below 2^53, and their means are rough numbers"
 )]
+
 pub(crate) mod allowance;
 pub(crate) mod capacity_parts;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "costs are far below 2^53, and an allowance is a rough number"
-)]
 pub(crate) mod cursor_control;
 pub(crate) mod cursor_positions;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "costs are far below 2^53, and a smoothed demand is a rough number"
-)]
 pub(crate) mod fair_demand;
 pub(crate) mod hash;
 pub(crate) mod marginal_rank;
 pub(crate) mod namespace_cursor;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "sums of microseconds are far below 2^53, and a mean is a rough number"
-)]
 pub(crate) mod namespace_demand;
 pub(crate) mod namespace_slots;
 

@@ -58,7 +58,7 @@ pub use levels::load_level::LoadLevel;
 pub use levels::signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use namespaces::{NAMESPACES_MAX, NamespaceShares};
 pub use outcome::{ClassStats, OfferOutcome};
-pub use overload::{Overload, PlaceRefusal, Signal, WaitsForPlace};
+pub use overload::{Overload, Signal, WaitsForPlace};
 pub use places::adaptive_limit::{
     AdaptiveLimit, AdaptiveLimitConfig, AdaptiveLimitError, LimitAlgorithm, LimitSample,
 };
@@ -84,6 +84,6 @@ pub use request_record::RequestRecord;
 pub use resource::{InFlightPermit, Resource};
 pub use resource_config::ResourceConfig;
 pub use resource_id::ResourceId;
-pub use shed::Shed;
+pub use shed::{PlaceRefusal, Shed};
 pub use stats::ResourceStats;
 pub use tick::TICK;

@@ -20,7 +20,7 @@ use crate::queue::waiting_room::RoomUse;
 use crate::request_record::{RequestRecord, ServedBy};
 use crate::resource::{InFlightPermit, Resource};
 use crate::resource_id::ResourceId;
-use crate::shed::Shed;
+use crate::shed::{PlaceRefusal, Shed};
 use crate::stats::ResourceStats;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::tick::TICK;
@@ -67,21 +67,6 @@ pub enum WaitsForPlace {
     IfTaken,
     /// It has waited, and is the next of its line.
     Called,
-}
-
-/// Why a request gets no place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PlaceRefusal {
-    /// All are taken, by [`Overload::has_place`].
-    NoPlace,
-    /// Requests that wait claim those that are free.
-    Claimed,
-    /// It has waited for one for too long, or would.
-    Delayed,
-    /// The queue for them has no room.
-    QueueFull,
-    /// Its deadline leaves no time to wait for one, or for the work once it has one.
-    TooLate,
 }
 
 /// The overload plane: a set of resources, each with places in flight and an admission cursor.
@@ -292,7 +277,7 @@ impl Overload {
             if wait == WaitsForPlace::No {
                 resource.count_unplaced(level);
             }
-            return Err(resource.no_place(level));
+            return Err(resource.without_place(level, PlaceRefusal::NoPlace));
         };
         resource.count_served(level);
         record.served(ServedBy::Place, now);
@@ -379,13 +364,7 @@ impl Overload {
 
     /// The refusal that [`Overload::refuse`] would give; counts nothing.
     pub fn would_refuse(&self, resource: ResourceId, level: RequestLevel, why: PlaceRefusal) -> Shed {
-        let resource = self.resource(resource);
-        match why {
-            PlaceRefusal::NoPlace | PlaceRefusal::Claimed => resource.no_place(level),
-            PlaceRefusal::Delayed => resource.delayed(level),
-            PlaceRefusal::QueueFull => resource.queue_full(level),
-            PlaceRefusal::TooLate => resource.too_late(level),
-        }
+        self.resource(resource).without_place(level, why)
     }
 
     /// A hash of a tenant, the same for all requests of a tenant: fair queues tell tenants apart by
@@ -458,7 +437,7 @@ impl Overload {
     pub fn would_lack_place(&self, resource: ResourceId, level: RequestLevel) -> Option<Shed> {
         let lacks =
             !self.has_place(resource, level.class()) || !self.resource(resource).may_take_place(level);
-        lacks.then(|| self.resource(resource).no_place(level))
+        lacks.then(|| self.resource(resource).without_place(level, PlaceRefusal::NoPlace))
     }
 
     /// The refusal that [`Overload::pace`] would give; counts nothing.

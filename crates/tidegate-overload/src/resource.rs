@@ -36,7 +36,7 @@ use crate::queue::queue_observation::QueueObservation;
 use crate::queue::waiting_room::RoomUse;
 use crate::resource_config::ResourceConfig;
 use crate::resource_id::ResourceId;
-use crate::shed::Shed;
+use crate::shed::{PlaceRefusal, Shed};
 use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering, lock};
 use crate::tick::TICK;
 
@@ -420,34 +420,24 @@ impl Resource {
         self.refusal(OverloadMechanism::AdmissionCursor { level: level.number() }, signal, level)
     }
 
-    /// The refusal where all places are taken.
+    /// The refusal of a request for want of a place.
     #[cold]
-    pub(crate) fn no_place(&self, level: RequestLevel) -> Shed {
-        self.refusal(OverloadMechanism::InFlight, BindingSignal::InFlight, level)
+    pub(crate) fn without_place(&self, level: RequestLevel, why: PlaceRefusal) -> Shed {
+        let (mechanism, signal) = match why {
+            PlaceRefusal::NoPlace | PlaceRefusal::Claimed => {
+                (OverloadMechanism::InFlight, BindingSignal::InFlight)
+            }
+            PlaceRefusal::Delayed => (OverloadMechanism::QueueDelay, BindingSignal::QueueDelay),
+            PlaceRefusal::QueueFull => (OverloadMechanism::QueueFull, BindingSignal::InFlight),
+            PlaceRefusal::TooLate => (OverloadMechanism::Deadline, BindingSignal::QueueDelay),
+        };
+        self.refusal(mechanism, signal, level)
     }
 
     /// The refusal of a request whose end is not reported and that is ahead of the pace.
     #[cold]
     pub(crate) fn ahead_of_pace(&self, level: RequestLevel) -> Shed {
         self.refusal(OverloadMechanism::Pace, BindingSignal::InFlight, level)
-    }
-
-    /// The refusal of a request that has waited for too long, or would.
-    #[cold]
-    pub(crate) fn delayed(&self, level: RequestLevel) -> Shed {
-        self.refusal(OverloadMechanism::QueueDelay, BindingSignal::QueueDelay, level)
-    }
-
-    /// The refusal of a request for which the queue has no room.
-    #[cold]
-    pub(crate) fn queue_full(&self, level: RequestLevel) -> Shed {
-        self.refusal(OverloadMechanism::QueueFull, BindingSignal::InFlight, level)
-    }
-
-    /// The refusal of a request whose deadline leaves it no time.
-    #[cold]
-    pub(crate) fn too_late(&self, level: RequestLevel) -> Shed {
-        self.refusal(OverloadMechanism::Deadline, BindingSignal::QueueDelay, level)
     }
 
     fn refusal(
@@ -702,9 +692,7 @@ impl Resource {
         }
         let config = control.config.queue.unwrap_or_default();
         let parts = PromisedParts { config: &config, shares: &control.shares };
-        let positions = control.cursor.positions(parts).into_iter();
-        let positions: Vec<_> = positions.map(|one| (one.slot, one.cursor, one.marginal)).collect();
-        self.namespaces.set_each(&positions);
+        self.namespaces.set_each(&control.cursor.positions(parts));
     }
 }
 

@@ -56,3 +56,18 @@ impl Shed {
         self.retry_after_hint
     }
 }
+
+/// Why a request gets no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlaceRefusal {
+    /// All are taken, by [`Overload::has_place`](crate::Overload::has_place).
+    NoPlace,
+    /// Requests that wait claim those that are free.
+    Claimed,
+    /// It has waited for one for too long, or would.
+    Delayed,
+    /// The queue for them has no room.
+    QueueFull,
+    /// Its deadline leaves no time to wait for one, or for the work once it has one.
+    TooLate,
+}

@@ -25,7 +25,7 @@ use tidegate_core::Class;
 
 use crate::cursor::cursor_positions::{LastLevel, PromisedParts, UNQUEUED_KEPT};
 use crate::cursor::fair_demand::ClassDemand;
-use crate::cursor::namespace_cursor::NamespaceCursor;
+use crate::cursor::namespace_cursor::{NamespaceCursor, NamespacePosition};
 use crate::cursor::namespace_demand::NamespaceDemand;
 use crate::cursor::namespace_slots::NamespaceTick;
 use crate::namespaces::NamespaceKey;
@@ -117,15 +117,6 @@ pub(crate) struct Allowance {
     /// The places at the last overloaded tick.
     places: u64,
     calm: u32,
-}
-
-/// The cursor of a namespace after a tick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NamespacePosition {
-    pub(crate) slot: usize,
-    pub(crate) cursor: NamespaceCursor,
-    /// The cohort of each class below which the requests that the cursor lets in are marginal.
-    pub(crate) marginal: NamespaceCursor,
 }
 
 impl Allowance {

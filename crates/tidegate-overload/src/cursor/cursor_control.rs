@@ -3,9 +3,9 @@
 use tidegate_core::{BindingSignal, Class, Timestamp};
 
 use crate::cursor::Cursor;
-use crate::cursor::allowance::{Allowance, NamespacePosition, TickLoad};
+use crate::cursor::allowance::{Allowance, TickLoad};
 use crate::cursor::cursor_positions::{LastLevel, PromisedParts, UNQUEUED_KEPT, cohorts_of};
-use crate::cursor::namespace_cursor::NamespaceCursor;
+use crate::cursor::namespace_cursor::{NamespaceCursor, NamespacePosition};
 use crate::cursor::namespace_slots::NamespaceTick;
 use crate::queue::queue_observation::QueueObservation;
 

@@ -11,6 +11,15 @@ use crate::cursor::{COHORTS, Cursor, RequestLevel};
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NamespaceCursor(u64);
 
+/// The cursor of a namespace after a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamespacePosition {
+    pub(crate) slot: usize,
+    pub(crate) cursor: NamespaceCursor,
+    /// The cohort of each class below which the requests that the cursor lets in are marginal.
+    pub(crate) marginal: NamespaceCursor,
+}
+
 impl NamespaceCursor {
     /// All requests are served.
     pub(crate) const OPEN: Self = Self(0);

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use tidegate_core::{Class, Timestamp};
 
-use crate::cursor::namespace_cursor::NamespaceCursor;
+use crate::cursor::namespace_cursor::{NamespaceCursor, NamespacePosition};
 use crate::cursor::{COHORTS, Cursor, LEVELS, RequestLevel};
 use crate::namespaces::{NAMESPACES_MAX, NamespaceKey};
 use crate::places::pacer::NamespacePace;
@@ -463,13 +463,12 @@ impl NamespaceSlots {
 
     /// Moves the cursors of the namespaces, each with its marginal cohorts; those of all others are
     /// open.
-    pub(crate) fn set_each(&self, positions: &[(usize, NamespaceCursor, NamespaceCursor)]) {
+    pub(crate) fn set_each(&self, positions: &[NamespacePosition]) {
         let open = NamespaceCursor::OPEN;
         self.initial.store(open.to_bits(), Ordering::Relaxed);
         for slot in 0..self.slots.len() {
-            let position = positions.iter().find(|(of, ..)| *of == slot);
-            let (cursor, marginal) =
-                position.map_or((open, open), |(_, cursor, marginal)| (*cursor, *marginal));
+            let position = positions.iter().find(|one| one.slot == slot);
+            let (cursor, marginal) = position.map_or((open, open), |one| (one.cursor, one.marginal));
             self.set(slot, cursor, marginal);
         }
     }
