@@ -31,16 +31,15 @@ fn scope_of(request: &Request<'_>) -> ScopeValues {
     scope
 }
 
+/// The bound that refuses a request where no units are counted.
+#[inline]
+fn without_numbers(name: &'static str, reason: Reason, retry: Retry) -> Violated {
+    Violated { name: Text::from_static(name), reason, retry, limit: 0, remaining: 0, window: None }
+}
+
 /// The refusal of a request past its deadline.
 pub(crate) fn past_deadline(request: &Request<'_>) -> Refusal {
-    let violated = Violated {
-        name: Text::from_static("deadline"),
-        reason: Reason::DeadlineUnmeetable,
-        retry: Retry::Never,
-        limit: 0,
-        remaining: 0,
-        window: None,
-    };
+    let violated = without_numbers("deadline", Reason::DeadlineUnmeetable, Retry::Never);
     Refusal::new(request.namespace, scope_of(request), violated)
 }
 
@@ -53,14 +52,7 @@ pub(crate) fn late_for(request: &Request<'_>, shed: &Shed) -> Refusal {
 
 /// The refusal of a request that would have waited, or did, but for the bounds of the waiting room.
 pub(crate) fn queue_full(request: &Request<'_>, retry_hint: Duration) -> Refusal {
-    let violated = Violated {
-        name: Text::from_static("queue"),
-        reason: Reason::QueueFull,
-        retry: Retry::Backoff,
-        limit: 0,
-        remaining: 0,
-        window: None,
-    };
+    let violated = without_numbers("queue", Reason::QueueFull, Retry::Backoff);
     let mut refusal = Refusal::new(request.namespace, scope_of(request), violated);
     refusal.retry_hint = Some(retry_hint);
     refusal
@@ -74,14 +66,8 @@ pub(crate) fn drained(request: &Request<'_>, retry_hint: Duration) -> Refusal {
 }
 
 pub(crate) fn shed_by(namespace: &str, shed: &Shed, request: &Request<'_>) -> Refusal {
-    let violated = Violated {
-        name: Text::from_static(shed.name()),
-        reason: Reason::OverloadShed,
-        retry: Retry::Backoff,
-        limit: shed.limit(),
-        remaining: 0,
-        window: None,
-    };
+    let violated = without_numbers(shed.name(), Reason::OverloadShed, Retry::Backoff);
+    let violated = Violated { limit: shed.limit(), ..violated };
     let mut refusal = Refusal::new(namespace, scope_of(request), violated);
     refusal.retry_hint = Some(shed.retry_after_hint());
     refusal.details = Some(Box::new(shed.details()));
@@ -200,14 +186,7 @@ pub(crate) fn undecidable(namespace: &str, why: String) -> Refusal {
 
 /// The refusal where nobody says what refuses.
 fn refused_by_store(namespace: &str) -> Refusal {
-    let unknown = Violated {
-        name: Text::from_static("store"),
-        reason: Reason::StoreUnavailable,
-        retry: Retry::Backoff,
-        limit: 0,
-        remaining: 0,
-        window: None,
-    };
+    let unknown = without_numbers("store", Reason::StoreUnavailable, Retry::Backoff);
     Refusal::new(namespace, ScopeValues::new(), unknown)
 }
 
