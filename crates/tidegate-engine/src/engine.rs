@@ -34,7 +34,7 @@ use crate::blocks::KnownBlocks;
 use crate::capacity_control::CapacityControl;
 use crate::error::{AdminError, BuildError, RequestError};
 use crate::kept::KeptPermits;
-use crate::leases::{LeaseConfig, Leases, UndoOutbox};
+use crate::leases::{LeaseConfig, Leases, Outbox};
 use crate::lineage::Lineage;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
@@ -177,7 +177,7 @@ impl EngineBuilder {
             alone_until: AtomicU64::new(0),
             room,
             leases: leases.map(|leases| Leases::new(leases, config.table.seed)),
-            undos: UndoOutbox::default(),
+            undos: Outbox::default(),
             config,
         });
         let mut set = Overrides::default();
@@ -246,7 +246,7 @@ pub(crate) struct Shared {
     pub(crate) capacity_control: CapacityControl,
     pub(crate) leases: Option<Leases>,
     /// Batches that give something back to a store that lends no leases; leases have an outbox.
-    pub(crate) undos: UndoOutbox,
+    pub(crate) undos: Outbox,
     pub(crate) config: EngineConfig,
     /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.
     batches: AtomicU64,

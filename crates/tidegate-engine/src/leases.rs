@@ -19,11 +19,9 @@ mod outbox;
 mod silence;
 mod slot;
 mod subject;
-mod undo_outbox;
 mod view;
 
 use core::hint::black_box;
-use core::task::{Context, Poll};
 use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -35,7 +33,7 @@ use tidegate_core::lease::{Balance, Grant, Holder, LedgerLevel, SPACING, Share, 
 use tidegate_core::shares::{Owner, Shares};
 use tidegate_core::table::RefundSet;
 use tidegate_core::{Algorithm, Cost, Timestamp, full_retry};
-use tidegate_store::{Answer, Batch, Outcome, RequestId, StoreError};
+use tidegate_store::{Answer, Outcome, RequestId, StoreError};
 
 pub use self::flight::Landing;
 pub(crate) use self::flight::{Flight, Flights};
@@ -43,11 +41,10 @@ use self::known_terms::KnownTerms;
 use self::lease_batch::DueAsk;
 pub use self::lease_batch::{LeaseBatch, LeaseBatches};
 pub(crate) use self::leased_key::LeasedKey;
-use self::outbox::Outbox;
+pub(crate) use self::outbox::Outbox;
 pub(crate) use self::silence::{Silence, Silent};
 use self::slot::{LOOK_MIN, Slot};
 pub(crate) use self::subject::{LeaseSubject, TermsId};
-pub(crate) use self::undo_outbox::UndoOutbox;
 pub use self::view::{LeaseTotals, LeaseView, LeasesView};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -207,7 +204,7 @@ pub(crate) struct Leases {
     /// How many members there are, as far as is known.
     members: AtomicU32,
     shares: Shares,
-    outbox: Outbox,
+    pub(crate) outbox: Outbox,
     terms: Mutex<KnownTerms>,
     asks: AtomicU64,
     unanswered: AtomicU64,
@@ -428,12 +425,6 @@ impl Leases {
         }
     }
 
-    /// Has the store undo what a batch may have charged that was not answered in time, and whose
-    /// requests were refused, or give back what an earlier call of this batch did not.
-    pub(crate) fn post_undo(&self, undo: Batch) {
-        self.outbox.post_undo(undo);
-    }
-
     /// Lets the next request of a key ask at once.
     pub(crate) fn ask_soon(&self, key: u64, now: Timestamp) {
         if let Some(slot) = self.shard(key).slots.get_mut(&key) {
@@ -488,20 +479,6 @@ impl Leases {
         slot.look_at = Timestamp::MAX;
         self.asks.fetch_add(1, Ordering::Relaxed);
         self.outbox.post_ask(DueAsk { about: Arc::clone(&slot.about), ask, flight });
-    }
-
-    /// All that is in the outbox, in as few batches as there may be.
-    pub(crate) fn take_asks(&self, id: impl FnMut() -> RequestId) -> LeaseBatches {
-        self.outbox.take().map_or_else(LeaseBatches::new, |posted| posted.into_batches(id))
-    }
-
-    /// The same, waiting until there is something.
-    pub(crate) fn poll_asks(
-        &self,
-        context: &Context<'_>,
-        id: impl FnMut() -> RequestId,
-    ) -> Poll<LeaseBatches> {
-        self.outbox.poll(context).map(|posted| posted.into_batches(id))
     }
 
     /// Takes in what became of asks. The keys for which a silence has ended in which this member

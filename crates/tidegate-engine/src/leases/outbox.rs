@@ -2,9 +2,9 @@
 
 use core::task::{Context, Poll, Waker};
 
-use tidegate_store::Batch;
+use tidegate_store::{Batch, RequestId};
 
-use super::lease_batch::{DueAsk, Posted, Refund};
+use super::lease_batch::{DueAsk, LeaseBatches, Posted, Refund};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
 /// How many undos are kept for the task that takes them. One more is dropped: its charge stays
@@ -16,7 +16,7 @@ const UNDOS_POSTED_MAX: usize = 4096;
 /// Any thread posts, and any thread takes; each message is taken once. One task polls: it is woken
 /// when something is posted after it found the outbox empty.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     state: Mutex<OutboxState>,
     /// Whether there may be something in the outbox. Relaxed: written under the lock only. A thread
     /// that posts sees its own write; the task that polls reads the messages under the lock; a
@@ -40,7 +40,7 @@ impl Outbox {
         self.post(|posted| posted.refunds.push(refund));
     }
 
-    pub(super) fn post_undo(&self, undo: Batch) {
+    pub(crate) fn post_undo(&self, undo: Batch) {
         self.post(|posted| {
             if posted.undos.len() < UNDOS_POSTED_MAX {
                 posted.undos.push(undo);
@@ -61,6 +61,20 @@ impl Outbox {
     /// Whether there may be messages. One that is missed here is seen by the next look.
     pub(super) fn may_have_messages(&self) -> bool {
         self.is_posted.load(Ordering::Relaxed)
+    }
+
+    /// All messages, in as few batches as there may be; usually none, which costs one relaxed load.
+    pub(crate) fn take_batches(&self, id: impl FnMut() -> RequestId) -> LeaseBatches {
+        self.take().map_or_else(LeaseBatches::new, |posted| posted.into_batches(id))
+    }
+
+    /// The same, once there are some.
+    pub(crate) fn poll_batches(
+        &self,
+        context: &Context<'_>,
+        id: impl FnMut() -> RequestId,
+    ) -> Poll<LeaseBatches> {
+        self.poll(context).map(|posted| posted.into_batches(id))
     }
 
     /// All messages; `None` if there are none.

@@ -26,7 +26,7 @@ use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::leases::{
     Asked, CorrectedBy, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseSubject, LeaseTotals, LeasedKey,
-    Leases, LeasesView, Silence, Taken, TermsId,
+    Leases, LeasesView, Outbox, Silence, Taken, TermsId,
 };
 use crate::limit_report::LimitReport;
 use crate::permit::Holds;
@@ -362,28 +362,24 @@ impl Engine {
     /// Asks are left by [`Engine::admit`], [`Engine::resume`] and [`Engine::tick`]; see
     /// [`Engine::take_lease_asks`] for those who look for them after each of these.
     pub fn poll_lease_asks(&self, context: &mut Context<'_>) -> Poll<LeaseBatches> {
-        match &self.shared.leases {
-            Some(leases) => leases.poll_asks(context, || self.next_batch_id()),
-            None => self.shared.undos.poll(context, || self.next_batch_id()),
-        }
+        self.outbox().poll_batches(context, || self.next_batch_id())
     }
 
     /// The batches that the leases of this member send to the store by now, as
     /// [`Engine::poll_lease_asks`]; usually nothing, which costs next to nothing to find out.
     pub fn take_lease_asks(&self) -> LeaseBatches {
-        match &self.shared.leases {
-            Some(leases) => leases.take_asks(|| self.next_batch_id()),
-            None => self.shared.undos.take(|| self.next_batch_id()),
-        }
+        self.outbox().take_batches(|| self.next_batch_id())
+    }
+
+    /// The outbox of the leases; without leases it holds only batches that give something back.
+    fn outbox(&self) -> &Outbox {
+        self.shared.leases.as_ref().map_or(&self.shared.undos, |leases| &leases.outbox)
     }
 
     /// Posts a batch that takes something back, or gives it back, for the task that takes the asks
     /// of leases; the store may have none.
     pub(crate) fn post_undo(&self, undo: Batch) {
-        match &self.shared.leases {
-            Some(leases) => leases.post_undo(undo),
-            None => self.shared.undos.post(undo),
-        }
+        self.outbox().post_undo(undo);
     }
 
     /// Takes in what the store has answered, or that it has not; requests that wait for it go on.
