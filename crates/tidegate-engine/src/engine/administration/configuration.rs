@@ -51,6 +51,16 @@ impl Engine {
         Ok((engine, World { ignored, renamed }))
     }
 
+    /// Another engine over the same state and planes, with these namespaces and overrides.
+    pub(crate) fn rebuilt(
+        &self,
+        namespaces: Vec<NamespaceConfig>,
+        lineage: &Lineage,
+        overrides: Overrides,
+    ) -> Result<(Self, World), BuildError> {
+        Self::from_world(Arc::clone(&self.shared), self.planes.clone(), namespaces, lineage, overrides)
+    }
+
     /// The same engine with other planes beside its limits. Its generation is the same, since its
     /// gates are.
     pub(crate) fn with(&self, planes: Planes) -> Self {
@@ -74,15 +84,8 @@ impl Engine {
             let namespace = NamespaceConfig::from(&*gates[*index]);
             gates[*index] = Arc::new(build_gate(&self.shared, namespace, &self.lineage, &overrides)?);
         }
-        Ok(Self {
-            gates,
-            by_name: Arc::clone(&self.by_name),
-            generation: next_generation(&self.shared),
-            shared: Arc::clone(&self.shared),
-            planes: self.planes.clone(),
-            lineage: Arc::clone(&self.lineage),
-            overrides,
-        })
+        let generation = next_generation(&self.shared);
+        Ok(Self { gates, generation, overrides, ..self.with(self.planes.clone()) })
     }
 }
 

@@ -1,6 +1,5 @@
 //! Taking over what other members of a fleet have written into the store that all share.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate_core::NamespaceConfig;
@@ -33,13 +32,7 @@ impl Engine {
         if all == self.overrides && *lineage == *self.lineage {
             return Ok(None);
         }
-        let (engine, world) = Self::from_world(
-            Arc::clone(&self.shared),
-            self.planes.clone(),
-            self.as_configured(),
-            lineage,
-            all,
-        )?;
+        let (engine, world) = self.rebuilt(self.as_configured(), lineage, all)?;
         let mut notes = engine.lineage.changes_since(lineage);
         notes.extend(world.renamed.iter().filter_map(|one| one.to_note().map(NoteChange::Put)));
         // A name that only this member has, of a limit that another policy than its own has, is not
@@ -70,14 +63,7 @@ impl Engine {
         if before == members || !is_divided {
             return Ok(None);
         }
-        let (lineage, overrides) = (Lineage::clone(&self.lineage), self.overrides.clone());
-        let (engine, _) = Self::from_world(
-            Arc::clone(&self.shared),
-            self.planes.clone(),
-            self.as_configured(),
-            &lineage,
-            overrides,
-        )?;
+        let (engine, _) = self.rebuilt(self.as_configured(), &self.lineage, self.overrides.clone())?;
         Ok(Some(engine))
     }
 

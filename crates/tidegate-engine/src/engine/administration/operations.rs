@@ -82,8 +82,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Progress<Vec<LimitReport>>, RequestError> {
         let gate = self.gate(request.namespace)?;
-        let mut exact = gate.store_limits_of(request.attributes, now);
-        exact.retain(|one| counts_units(one));
+        let exact = counting_limits(gate, request, now);
         if exact.is_empty() {
             let limits = gate.report(request.attributes, request.cost, now)?;
             let limits: Vec<_> = limits.into_iter().map(LimitReport::from).collect();
@@ -163,8 +162,7 @@ impl Engine {
             }
             return Ok(Progress::Done(if is_new { Refunded::Applied } else { Refunded::AlreadyApplied }));
         }
-        let mut exact = gate.store_limits_of(request.attributes, now);
-        exact.retain(|one| counts_units(one));
+        let exact = counting_limits(gate, request, now);
         let operations = self.operations_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
         let value = RefundNote {
             namespace: request.namespace.to_owned(),
@@ -218,8 +216,7 @@ impl Engine {
     /// does not, nothing is given back here.
     pub fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<()>, RequestError> {
         let gate = self.gate(request.namespace)?;
-        let mut exact = gate.store_limits_of(request.attributes, now);
-        exact.retain(|one| counts_units(one));
+        let exact = counting_limits(gate, request, now);
         if exact.is_empty() {
             gate.refund(request.attributes, request.cost, now);
             return Ok(Progress::Done(()));
@@ -346,55 +343,26 @@ impl Engine {
         let mut exact = gate.store_limits_named(request.attributes, limit, now);
         // A leased limit is blocked by each member for itself.
         exact.retain(|one| !one.is_leased);
-        if !exact.is_empty() {
-            let batch = self.batch_of(gate, &exact, |_| Some(Kind::Block { until }))?;
-            let attributes = OwnedPairs::from_attributes(request.attributes);
-            let (gate, limit) = (gate.clone(), limit.to_owned());
-            return Ok(Progress::ask(batch, move |step, _| {
-                step.answer.map_err(RequestError::Store)?;
-                let blocks = &step.engine.shared.blocks;
-                attributes.with(|attributes| {
-                    blocks.set(&gate, attributes, &limit, BlockCause::Operation, until, step.now);
-                });
-                Ok(Progress::Done(()))
-            }));
-        }
-        let local = gate.local_limits(request.attributes, Some(limit));
-        let Some(one) = local.first() else { return Err(unknown()) };
-        let name = block_name(gate, one);
-        let change = if until > now {
-            let value = BlockNote {
-                namespace: request.namespace.to_owned(),
-                identity: notes::hex(one.identity),
-                attributes: one
-                    .attributes
-                    .iter()
-                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                    .collect(),
-            };
-            NoteChange::Put(notes::note(NoteKind::Block, name, &value, until))
+        let is_local = exact.is_empty();
+        let batch = if is_local {
+            let local = gate.local_limits(request.attributes, Some(limit));
+            let note = block_note(gate, local.first().ok_or_else(unknown)?, until, now);
+            Batch::each(self.next_batch_id(), []).with_notes([note])
         } else {
-            notes::remove(NoteKind::Block, name)
+            self.batch_of(gate, &exact, |_| Some(Kind::Block { until }))?
         };
-        let batch = Batch::each(self.next_batch_id(), []).with_notes([change]);
-        let limit = limit.to_owned();
         let attributes = OwnedPairs::from_attributes(request.attributes);
-        let gate = gate.clone();
+        let (gate, limit) = (gate.clone(), limit.to_owned());
         Ok(Progress::ask(batch, move |step, _| {
             step.answer.map_err(RequestError::Store)?;
+            let blocks = &step.engine.shared.blocks;
             attributes.with(|attributes| {
-                gate.block(attributes, &limit, until, step.now)?;
-                step.engine.shared.blocks.set(
-                    &gate,
-                    attributes,
-                    &limit,
-                    BlockCause::Operation,
-                    until,
-                    step.now,
-                );
-                Ok::<_, RequestError>(())
-            })?;
-            Ok(Progress::Done(()))
+                if is_local {
+                    gate.block(attributes, &limit, until, step.now)?;
+                }
+                blocks.set(&gate, attributes, &limit, BlockCause::Operation, until, step.now);
+                Ok(Progress::Done(()))
+            })
         }))
     }
 
@@ -489,6 +457,13 @@ fn block_exhausted_leases(
     }
 }
 
+/// The limits of a request that a store decides or lends, and that count units.
+fn counting_limits<'a>(gate: &'a Gate, request: &Request<'a>, now: Timestamp) -> Vec<ExactLimit<'a>> {
+    let mut exact = gate.store_limits_of(request.attributes, now);
+    exact.retain(counts_units);
+    exact
+}
+
 /// Whether a limit counts units, which can be reported and refunded; a concurrency limit lends
 /// permits.
 fn counts_units(limit: &ExactLimit<'_>) -> bool {
@@ -504,6 +479,22 @@ fn of_ledger(kind: Kind) -> Kind {
         Kind::Reset => Kind::Ledger(OnLedger::Reset),
         other => other,
     }
+}
+
+/// The change of the note by which a store remembers a block of a local limit: the note of a block
+/// that has ended is removed.
+fn block_note(gate: &Gate, limit: &LocalLimit<'_>, until: Timestamp, now: Timestamp) -> NoteChange {
+    let name = block_name(gate, limit);
+    if until <= now {
+        return notes::remove(NoteKind::Block, name);
+    }
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let value = BlockNote {
+        namespace: gate.namespace().to_owned(),
+        identity: notes::hex(limit.identity),
+        attributes: limit.attributes.iter().map(owned).collect(),
+    };
+    NoteChange::Put(notes::note(NoteKind::Block, name, &value, until))
 }
 
 fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {

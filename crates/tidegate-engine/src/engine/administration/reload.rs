@@ -2,7 +2,6 @@
 
 use core::fmt::{self, Write};
 use core::mem::discriminant;
-use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Gate, Limit, NamespaceConfig};
 use tidegate_store::NoteChange;
@@ -95,14 +94,7 @@ impl Engine {
     /// An error changes nothing. Two reloads of one engine at the same time lose one: make them one
     /// after the other.
     pub fn reconfigured(&self, namespaces: Vec<NamespaceConfig>) -> Result<(Self, ReloadReport), BuildError> {
-        let overrides = self.overrides.clone();
-        let (engine, world) = Self::from_world(
-            Arc::clone(&self.shared),
-            self.planes.clone(),
-            namespaces,
-            &self.lineage,
-            overrides,
-        )?;
+        let (engine, world) = self.rebuilt(namespaces, &self.lineage, self.overrides.clone())?;
         let notes = engine.lineage.changes_since(&self.lineage);
         let mut report = ReloadReport { limits: Vec::new(), notes };
         for gate in &engine.gates {
