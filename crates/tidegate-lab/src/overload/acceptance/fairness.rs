@@ -11,7 +11,7 @@ use tidegate_sim::overload::run::{OverloadResult, OverloadRun};
 use tidegate_sim::overload::scenario::OverloadScenario;
 use tidegate_sim::overload::service::{ServiceSpec, ServiceTime};
 
-pub(super) const DESCRIPTION: &str = "DecisionSite several classes or tenants compete, the admission cursor is pinned open, so that the queue alone decides; \
+pub(super) const DESCRIPTION: &str = "Where several classes or tenants compete, the admission cursor is pinned open, so that the queue alone decides; \
      the comparisons of classes are made again with the cursor free. \
      Classes of the weights 1, 2 and 4 each ask for all of the capacity; a background class asks for it beside critical \
      requests, with and without a least share; ten equal tenants ask for twice the capacity; two tenants ask for as much \
