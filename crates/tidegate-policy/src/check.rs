@@ -14,15 +14,11 @@ mod header;
 mod limit;
 mod matcher;
 mod name_and_path;
-mod namespace_shares;
 mod path_expression;
 mod planes;
 mod plans;
 mod proxy;
-mod queue_mismatch;
-mod queue_wait;
 mod renames;
-mod resource_mismatch;
 mod resources;
 pub(crate) mod route_attributes;
 mod routes_and_limits;
@@ -106,8 +102,8 @@ pub(crate) fn check(
         for (resource, raw) in resources.iter().zip(config.resources.iter().flat_map(NameMap::values)) {
             let path = top.key("resources").key(&resource.name).key("queue");
             if let (Some(raw), Some(queue)) = (&raw.queue, &resource.config.queue) {
-                let waits = queue_mismatch::waits(resource, &proxy.routes);
-                queue_mismatch::warn(raw, queue, waits, &path, report);
+                let waits = resources::queue_mismatch::waits(resource, &proxy.routes);
+                resources::queue_mismatch::warn(raw, queue, waits, &path, report);
             }
         }
     }
@@ -141,7 +137,7 @@ pub(crate) fn check(
         log: service::log(&config.log.unwrap_or_default(), &top.key("log"), report),
     };
     if !report.has_problems() {
-        resource_mismatch::warn(&policy, report);
+        resources::resource_mismatch::warn(&policy, report);
     }
     policy
 }

@@ -13,7 +13,6 @@ use super::bounded_span::{MILLI, between};
 use super::claims::class_of;
 use super::name_and_path::check_name;
 use super::planes::check_names;
-use super::{namespace_shares, queue_wait};
 use crate::measure::percent;
 use crate::path::Path;
 use crate::policy::resources::ResourcePolicy;
@@ -25,6 +24,11 @@ use crate::raw::resources::{
     AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueForm, ResourceConfig, ResourceShareForm,
     SignalForm, SignalSourceForm,
 };
+
+mod namespace_shares;
+pub(super) mod queue_mismatch;
+mod queue_wait;
+pub(super) mod resource_mismatch;
 
 /// The most signals in one configuration.
 const SIGNALS_MAX: usize = 1000;

@@ -6,7 +6,7 @@ use tidegate_core::Class;
 use tidegate_core::rate::format_span;
 use tidegate_overload::QueueConfig;
 
-use super::claims::class_of;
+use crate::check::claims::class_of;
 use crate::path::Path;
 use crate::policy::proxy::Route;
 use crate::policy::resources::ResourcePolicy;
@@ -19,7 +19,7 @@ type Waits = [Duration; Class::ALL.len()];
 
 /// How long requests wait in the queue of a resource: as it says, and where it says nothing as long
 /// as the routes to its upstream let them.
-pub(super) fn waits(resource: &ResourcePolicy, routes: &[Route]) -> Waits {
+pub(in crate::check) fn waits(resource: &ResourcePolicy, routes: &[Route]) -> Waits {
     if let Some(waits) = resource.waits {
         return waits;
     }
@@ -31,7 +31,13 @@ pub(super) fn waits(resource: &ResourcePolicy, routes: &[Route]) -> Waits {
 
 /// `queue` is what the checks made of `raw`, which has no problem and stands at `path`; its
 /// requests wait for `waits`.
-pub(super) fn warn(raw: &QueueForm, queue: &QueueConfig, waits: Waits, path: &Path, report: &mut Report<'_>) {
+pub(in crate::check) fn warn(
+    raw: &QueueForm,
+    queue: &QueueConfig,
+    waits: Waits,
+    path: &Path,
+    report: &mut Report<'_>,
+) {
     if waits.iter().all(Duration::is_zero) {
         report.warn(path, "no class may wait, so the queue is never used", "write `wait: 500ms`");
     }

@@ -18,7 +18,7 @@ use crate::suggestion::nearest;
 const UPSTREAMS_COMPARED_MAX: usize = 256;
 
 /// `policy` has no problem.
-pub(super) fn warn(policy: &Policy, report: &mut Report<'_>) {
+pub(in crate::check) fn warn(policy: &Policy, report: &mut Report<'_>) {
     let top = Path::default();
     let callers = ResourceCallers::new(policy);
     for resource in &policy.resources {
