@@ -206,8 +206,8 @@ impl fmt::Debug for Tls {
 /// The treatment of batches when the store is found to have lost its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// They are decided on what there is, which is nothing at first;
-    /// [`stats`](tidegate_store::FleetStore::stats) says so.
+    /// They are decided on the data that is left, at first none;
+    /// [`stats`](tidegate_store::FleetStore::stats) reports the loss.
     #[default]
     Report,
     /// They are [`StoreError::DataLost`](tidegate_store::StoreError::DataLost) until a member

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Timestamp, error_chain};
 use tidegate_engine::{BuildError, Engine};
+use tidegate_policy::policy::{Address, ListenerPolicy};
 use tidegate_policy::{Comparison, Policy, Problems};
 use tidegate_store::{NoteChange, StoreError};
 
@@ -18,7 +19,6 @@ use crate::planes::with_planes;
 use crate::policy_config::{self, ConfigError};
 use crate::quota_store;
 use crate::reload::reload_status::LastError;
-use tidegate_policy::policy::{Address, ListenerPolicy};
 
 /// The first listener of `opened` that `policy` would leave without any protection, with its
 /// address.
