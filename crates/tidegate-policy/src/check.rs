@@ -37,6 +37,7 @@ use tidegate_core::gate::GateBuilder;
 use tidegate_core::limit::Plans;
 use tidegate_core::{Algorithm, Limit};
 
+use crate::compare::leaves::PolicySettings;
 use crate::path::Path;
 use crate::policy::claims::RequestClaims;
 use crate::policy::{NamespacePolicy, Policy, StoreChoice, StoreKind};
@@ -111,6 +112,7 @@ pub(crate) fn check(
     let authorization = authorization::authorization(grants, &top.key("authorization"), report);
     let is_authorized = !authorization.is_empty();
     let policy = Policy {
+        settings: PolicySettings::default(),
         authorization,
         proxy,
         envoy_ratelimit,
@@ -136,6 +138,11 @@ pub(crate) fn check(
         http: service::http(&config.http.unwrap_or_default(), &top.key("http"), report),
         log: service::log(&config.log.unwrap_or_default(), &top.key("log"), report),
     };
+    if matches!(policy.store, StoreChoice::ForQuotas(_)) {
+        let is_memory = policy.store.kind(policy.quotas().next().is_some()) == StoreKind::Memory;
+        let kind = if is_memory { "memory" } else { "embedded" };
+        report.effective(&top.key("store").key("kind"), kind);
+    }
     if !report.has_problems() {
         resources::resource_mismatch::warn(&policy, report);
     }

@@ -1,7 +1,6 @@
 //! The effect on the counters and on the daemon when one policy replaces another.
 
-mod leaves;
-mod settings;
+pub(crate) mod leaves;
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,16 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use tidegate_core::Algorithm;
 use tidegate_core::algorithm::WindowStart;
-use tidegate_core::limit::{Consistency, KeyPart, Limit};
+use tidegate_core::limit::{Consistency, KeyPart, Limit, OnStoreFailure};
 use tidegate_core::rate::format_span;
 
-use self::leaves::{SettingLeaves, differences, none};
-use self::settings::word_of;
-use crate::policy::{NamespacePolicy, Policy, StoreKind};
+pub use self::leaves::SettingChange;
+use self::leaves::{NONE, differences};
+use crate::policy::{NamespacePolicy, Policy, StoreChoice, StoreKind};
 use crate::printable::{on_one_line, shown};
 use crate::words::words;
-
-pub use settings::SettingChange;
 
 /// The differences between two policies. Made by [`compare`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -120,13 +117,20 @@ pub fn compare(old: &Policy, new: &Policy) -> Comparison {
     let stores = has_store(old) || has_store(new);
     let mut limits = Vec::new();
     for namespace in &new.namespaces {
-        compare_namespace(old.namespace(&namespace.name), namespace, stores, &mut limits);
+        compare_namespace((old, old.namespace(&namespace.name)), (new, namespace), stores, &mut limits);
     }
     for namespace in old.namespaces.iter().filter(|namespace| new.namespace(&namespace.name).is_none()) {
-        limits.extend(namespace.limits.iter().map(|limit| plain(namespace, limit, Fate::Forgotten)));
+        limits.extend(namespace.limits.iter().map(|limit| plain(&namespace.name, limit, Fate::Forgotten)));
     }
     limits.sort_by(|one, other| one.namespace.cmp(&other.namespace));
-    Comparison { limits, settings: settings::compare(old, new) }
+    let (before, mut after) = (old.settings.own.clone(), new.settings.own.clone());
+    // A store that was opened for quotas stays open when the last of them is gone; that needs no
+    // restart.
+    let is_for_quotas = |policy: &Policy| matches!(policy.store, StoreChoice::ForQuotas(_));
+    if is_for_quotas(old) && is_for_quotas(new) && before.has_embedded_store() {
+        after = after.with_store_of(&before);
+    }
+    Comparison { limits, settings: differences(before, after) }
 }
 
 /// Whether a daemon with this policy has a store besides its memory. Files of `envoy_ratelimit` are
@@ -137,13 +141,13 @@ fn has_store(policy: &Policy) -> bool {
 }
 
 fn compare_namespace(
-    old: Option<&NamespacePolicy>,
-    new: &NamespacePolicy,
+    (old_policy, old): (&Policy, Option<&NamespacePolicy>),
+    (new_policy, new): (&Policy, &NamespacePolicy),
     stores: bool,
     all: &mut Vec<LimitChange>,
 ) {
     let Some(old) = old else {
-        all.extend(new.limits.iter().map(|limit| plain(new, limit, Fate::Added)));
+        all.extend(new.limits.iter().map(|limit| plain(&new.name, limit, Fate::Added)));
         return;
     };
     let before: BTreeMap<&str, &Limit> = by_name(&old.limits);
@@ -159,13 +163,13 @@ fn compare_namespace(
         match from.and_then(|from| before.get(from)) {
             Some(earlier) => {
                 gone_on.insert(&earlier.name);
-                all.push(compare_limit((old, earlier), (new, limit), stores));
+                all.push(compare_limit((old_policy, earlier), (new_policy, limit), &new.name, stores));
             }
-            None => all.push(plain(new, limit, Fate::Added)),
+            None => all.push(plain(&new.name, limit, Fate::Added)),
         }
     }
     let gone = old.limits.iter().filter(|limit| !gone_on.contains(limit.name.as_str()));
-    all.extend(gone.map(|limit| plain(old, limit, Fate::Forgotten)));
+    all.extend(gone.map(|limit| plain(&old.name, limit, Fate::Forgotten)));
 }
 
 fn by_name(limits: &[Limit]) -> BTreeMap<&str, &Limit> {
@@ -197,15 +201,15 @@ fn renames<'a>(before: &BTreeMap<&str, &Limit>, new: &'a [Limit]) -> BTreeMap<&'
     }
 }
 
-fn plain(namespace: &NamespacePolicy, limit: &Limit, fate: Fate) -> LimitChange {
-    let (own, none) = (words(&limit.algorithm), none());
+fn plain(namespace: &str, limit: &Limit, fate: Fate) -> LimitChange {
+    let own = words(&limit.algorithm);
     let numbers = match fate {
-        Fate::Added => Change::between("numbers", none, own),
-        Fate::Forgotten => Change::between("numbers", own, none),
+        Fate::Added => Change::between("numbers", NONE, own),
+        Fate::Forgotten => Change::between("numbers", own, NONE),
         _ => None,
     };
     LimitChange {
-        namespace: namespace.name.clone(),
+        namespace: namespace.to_owned(),
         limit: limit.name.clone(),
         fate,
         was: None,
@@ -216,8 +220,9 @@ fn plain(namespace: &NamespacePolicy, limit: &Limit, fate: Fate) -> LimitChange 
 }
 
 fn compare_limit(
-    (old_namespace, old): (&NamespacePolicy, &Limit),
-    (new_namespace, new): (&NamespacePolicy, &Limit),
+    (old_policy, old): (&Policy, &Limit),
+    (new_policy, new): (&Policy, &Limit),
+    namespace: &str,
     stores: bool,
 ) -> LimitChange {
     let identity = identity(old, new, stores);
@@ -229,8 +234,8 @@ fn compare_limit(
         (true, None, Some(_)) => Fate::NumbersChanged,
         (true, None, None) => Fate::Kept,
     };
-    let rules = rules((old_namespace, old), (new_namespace, new), stores);
-    LimitChange { fate, was, numbers, identity, rules, ..plain(new_namespace, new, fate) }
+    let rules = rules((old_policy, old), (new_policy, new), namespace, stores);
+    LimitChange { fate, was, numbers, identity, rules, ..plain(namespace, new, fate) }
 }
 
 /// The parts of a limit's identity that differ: what it counts by, how, and where. Its name is the
@@ -290,54 +295,75 @@ fn key_words(key: &[KeyPart]) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// The differences that change no counter, by key.
+/// The differences that change no counter, by key: first those of keys that count as they are
+/// written, then those in words of their own.
 fn rules(
-    (old_namespace, old): (&NamespacePolicy, &Limit),
-    (new_namespace, new): (&NamespacePolicy, &Limit),
+    (old_policy, old): (&Policy, &Limit),
+    (new_policy, new): (&Policy, &Limit),
+    namespace: &str,
     stores: bool,
 ) -> Vec<Change> {
     let is_leased = |limit: &Limit| limit.consistency == Consistency::Leased;
     let is_stored = |limit: &Limit| limit.consistency != Consistency::Local;
-    let leaves = |namespace: &NamespacePolicy, limit: &Limit| {
-        let mut leaves = SettingLeaves::default();
-        if !limit.matches.is_empty() {
-            leaves.add_shortened("match", settings::conditions_in_words(&limit.matches), &limit.matches);
-        }
-        leaves.add("missing", word_of(limit.missing));
-        leaves.add("mode", word_of(limit.mode));
+    let leaves = |policy: &Policy, limit: &Limit| {
+        let name = (namespace.to_owned(), limit.name.clone());
+        let mut leaves = policy.settings.limits.get(&name).cloned().unwrap_or_default();
         if !stores {
             leaves.add("consistency", consistency(limit));
         }
         if is_stored(old) && is_stored(new) {
-            leaves.add("on_store_failure", word_of(limit.on_store_failure));
+            let word = match limit.on_store_failure {
+                OnStoreFailure::Refuse => "refuse",
+                OnStoreFailure::Allow => "allow",
+                _ => "local",
+            };
+            leaves.add("on_store_failure", word);
         }
         if is_leased(old) && is_leased(new) {
             leaves.add("lease_period", format_span(limit.lease_period));
         }
         let block = limit.on_exceed.blocks_for().map(|span| format!("block {}", format_span(span)));
         leaves.add("on_exceed", block.as_deref().unwrap_or("refuse"));
-        leaves
-            .add_some("refund_on", Some(limit.refund_on.to_string()).filter(|outcomes| !outcomes.is_empty()));
-        leaves.add_some("zone_from", limit.zone_from.as_ref());
-        leaves.under("plans", |leaves| {
-            for one in &limit.plans {
-                leaves.add(&one.plan, one.algorithm.as_ref().map_or_else(|| "unlimited".to_owned(), words));
-            }
-        });
-        leaves.under("overrides", |leaves| {
-            for one in &limit.overrides {
-                let when = one.when.iter().map(|(attribute, value)| format!("{attribute}={value}"));
-                let zone = if one.fixes_zone { ", in this zone always" } else { "" };
-                let numbers = format!("{}{zone}", words(&one.algorithm));
-                leaves.add(&when.collect::<Vec<_>>().join(","), numbers);
-            }
-        });
-        leaves.add_some("status", namespace.statuses.get(&limit.name));
+        if let Some(zone_from) = &limit.zone_from {
+            leaves.add("zone_from", zone_from);
+        }
+        for one in &limit.plans {
+            let numbers = one.algorithm.as_ref().map_or_else(|| "unlimited".to_owned(), words);
+            leaves.add(&format!("plans.{}", one.plan), numbers);
+        }
+        for one in &limit.overrides {
+            let when = one.when.iter().map(|(attribute, value)| format!("{attribute}={value}"));
+            let when = when.collect::<Vec<_>>().join(",");
+            let zone = if one.fixes_zone { ", in this zone always" } else { "" };
+            leaves.add(&format!("overrides.{when}"), format!("{}{zone}", words(&one.algorithm)));
+        }
         leaves
     };
-    let changes = differences(leaves(old_namespace, old), leaves(new_namespace, new));
-    changes.into_iter().map(|(what, old, new)| Change { what, old, new }).collect()
+    let changes = differences(leaves(old_policy, old), leaves(new_policy, new));
+    changes.into_iter().map(|SettingChange { path, old, new, .. }| Change { what: path, old, new }).collect()
 }
+
+/// The keys of a limit, and of the defaults of its namespace, that [`LimitChange`] shows in words
+/// of their own. All others are compared as they are written.
+pub(crate) const SHOWN_KEYS: [&str; 17] = [
+    "name",
+    "was",
+    "key",
+    "rate",
+    "burst",
+    "debt",
+    "rolling",
+    "fixed",
+    "calendar",
+    "zone",
+    "zone_from",
+    "concurrency",
+    "consistency",
+    "on_store_failure",
+    "lease_period",
+    "on_exceed",
+    "overrides",
+];
 
 impl Comparison {
     /// How many limits start with nothing used although something may have been: they start fresh

@@ -37,6 +37,7 @@ mod problem;
 mod raw;
 mod reference;
 mod schema;
+mod setting_tree;
 mod shape;
 mod suggestion;
 mod tree;

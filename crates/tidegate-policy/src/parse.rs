@@ -5,11 +5,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::check;
+use crate::compare::SHOWN_KEYS;
 use crate::policy::Policy;
 use crate::problem::{Problem, Problems, Report};
 use crate::raw::Config;
 use crate::raw::json_value::Shaped;
 use crate::schema;
+use crate::setting_tree::settings;
 use crate::shape;
 use crate::tree::{self, Node, Position};
 
@@ -55,6 +57,7 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
     if report.is_full() {
         return Err(failed(report));
     }
+    let document = value.clone();
     let config = match Config::deserialize(Shaped(value)) {
         Ok(config) => config,
         Err(error) => {
@@ -69,8 +72,12 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
         }
     };
     let lacks_namespaces = config.namespaces.is_none();
-    let policy = check::check(config, env, &mut report);
-    report.finish().map(|warnings| Checked { policy, warnings, lacks_namespaces })
+    let mut policy = check::check(config, env, &mut report);
+    let effective = report.take_effective();
+    report.finish().map(|warnings| {
+        policy.settings = settings(document, effective, &SHOWN_KEYS);
+        Checked { policy, warnings, lacks_namespaces }
+    })
 }
 
 /// As [`parse()`], for the bytes of a file; they must be UTF-8.

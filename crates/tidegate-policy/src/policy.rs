@@ -22,6 +22,7 @@ use self::proxy::Proxy;
 use self::resources::ResourcePolicy;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::check::route_attributes::RouteAttributes;
+use crate::compare::leaves::PolicySettings;
 use http::HeaderName;
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -74,6 +75,8 @@ pub struct Policy {
     pub http: Http,
     /// The settings of the log.
     pub log: Log,
+    /// All of these by their paths, as [`crate::compare()`] compares them.
+    pub(crate) settings: PolicySettings,
 }
 
 impl Policy {
@@ -101,6 +104,7 @@ impl Policy {
             memory: Memory { waiting_bytes: self.memory.waiting_bytes, ..running.memory },
             http: Http { bounds: running.http.bounds, ..self.http },
             log: Log { refusals: self.log.refusals, ..running.log.clone() },
+            settings: self.settings.in_place_of(&running.settings),
             ..self
         }
     }

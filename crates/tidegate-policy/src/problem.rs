@@ -3,6 +3,7 @@
 use core::fmt;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::path::{Path, ProblemSpot};
 use crate::printable::{printable, shown};
@@ -108,11 +109,19 @@ pub(crate) struct Report<'a> {
     problems: Vec<Problem>,
     misshapen: Vec<Path>,
     warnings: Vec<Problem>,
+    effective: Vec<(Path, Value)>,
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn new(file: &'a str) -> Self {
-        Self { file, root: None, problems: Vec::new(), misshapen: Vec::new(), warnings: Vec::new() }
+        Self {
+            file,
+            root: None,
+            problems: Vec::new(),
+            misshapen: Vec::new(),
+            warnings: Vec::new(),
+            effective: Vec::new(),
+        }
     }
 
     /// From now on positions are looked up in this tree.
@@ -181,6 +190,17 @@ impl<'a> Report<'a> {
             let warning = self.make(path, at, value, &what.to_string(), &fix.to_string());
             self.warnings.push(warning);
         }
+    }
+
+    /// Notes the value in force of the key at `path`, where it depends on other keys or may be
+    /// written in several ways. A comparison shows that value.
+    pub(crate) fn effective(&mut self, path: &Path, value: impl Into<Value>) {
+        self.effective.push((path.clone(), value.into()));
+    }
+
+    /// All that [`Report::effective`] noted.
+    pub(crate) fn take_effective(&mut self) -> Vec<(Path, Value)> {
+        core::mem::take(&mut self.effective)
     }
 
     /// Whether as many warnings were found as are told, so that looking further has no use.

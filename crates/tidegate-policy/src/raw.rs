@@ -7,6 +7,8 @@
 //! `x-reload` says whether a running daemon takes over a change of a key and of all keys below it
 //! that do not say it themselves. The comparison of two policies and the reference read it from the
 //! schema, and tests compare it with [`crate::Policy::in_place_of`], by which the daemon reloads.
+//! The comparison shows no value below a key with `x-secret`, and compares the order of a list of
+//! things with names only below a key with `x-ordered`.
 
 pub(crate) mod authorization;
 pub(crate) mod claims;
@@ -51,13 +53,13 @@ use tables::TableForm;
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, rename = "config")]
 pub(crate) struct Config {
-    /// Where the daemon listens.
+    /// Where the daemon listens. Default: `{}`.
     #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) listen: Option<ListenConfig>,
-    /// The store: where exact limits are counted and leased limits are lent.
+    /// The store: where exact limits are counted and leased limits are lent. Default: `{}`.
     #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) store: Option<StoreConfig>,
-    /// The memory for counters.
+    /// The memory for counters. Default: `{}`.
     #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) memory: Option<MemoryConfig>,
     /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's
@@ -87,19 +89,21 @@ pub(crate) struct Config {
     /// reaches a listener may do everything.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) authorization: Option<Vec<GrantConfig>>,
-    /// The source of namespace and attributes for gateway subrequests (`/v1/authorize`).
+    /// The source of namespace and attributes for gateway subrequests (`/v1/authorize`). Default:
+    /// `{}`.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) authorize: Option<AuthorizeConfig>,
-    /// The reverse proxy: the requests that are passed on to services, and their terms.
+    /// The reverse proxy: the requests that are passed on to services, and their terms. Default:
+    /// `{}`.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) proxy: Option<ProxyConfig>,
     /// Files of envoyproxy/ratelimit to serve as they are, to Envoy's rate limit filter.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) envoy_ratelimit: Option<EnvoyRatelimitConfig>,
-    /// The headers and the bounds of the HTTP API.
+    /// The headers and the bounds of the HTTP API. Default: `{}`.
     #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) http: Option<HttpConfig>,
-    /// The settings of the log.
+    /// The settings of the log. Default: `{}`.
     #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) log: Option<LogConfig>,
 }
@@ -122,5 +126,6 @@ pub(crate) struct NamespaceConfig {
     /// The tables whose throughput is charged by requests with an `access`.
     pub(crate) tables: Option<Vec<TableForm>>,
     /// The sources of further claims of requests: tenant, class, deadline, attempt and access.
+    /// Default: `{}`.
     pub(crate) request: Option<RequestForm>,
 }

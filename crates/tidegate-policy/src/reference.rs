@@ -3,6 +3,8 @@
 mod fields;
 mod markdown;
 
+use std::sync::LazyLock;
+
 use serde::Deserialize;
 
 use crate::raw::authorization::GrantConfig;
@@ -82,6 +84,14 @@ impl ReferencePage {
     pub fn text(&self) -> String {
         self.markdown(Links::BetweenPages)
     }
+}
+
+/// The keys of a definition of the schema in the order of the reference, if a page describes it.
+pub(crate) fn keys_of(definition: &str) -> &'static [&'static str] {
+    static SECTIONS: LazyLock<Vec<Section>> =
+        LazyLock::new(|| reference_pages().into_iter().flat_map(|page| page.sections).collect());
+    let section = SECTIONS.iter().find(|section| section.definition == definition);
+    section.map_or(&[], |section| section.keys)
 }
 
 /// One table of a page: its heading, the definition it describes, and the keys in the order of the

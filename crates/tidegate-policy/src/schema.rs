@@ -70,8 +70,11 @@ fn read(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::read_tree;
+    use crate::problem::Report;
     use crate::raw::Config;
     use crate::raw::limit::NumbersConfig;
+    use crate::shape::shape;
 
     /// Where editors find the published schema.
     const ID: &str = "https://raw.githubusercontent.com/tidegate/tidegate/main/docs/tidegate.schema.json";
@@ -93,9 +96,43 @@ mod tests {
         assert!(read(committed) == *made, "src/{name} does not keep a number");
     }
 
+    /// Adds to every key what its description says in a form that a program can read: "Default:
+    /// `x`." as `default`, and "For `kind: redis`: .." at its beginning as `x-for`.
+    fn add_defaults(schema: &mut Value) {
+        let definitions = schema["$defs"].clone();
+        let every = schema["$defs"].as_object_mut().unwrap().values_mut();
+        let add = |definition: &mut Value| {
+            let keys = definition.get_mut("properties").and_then(Value::as_object_mut);
+            for property in keys.into_iter().flat_map(|keys| keys.values_mut()) {
+                let text = property["description"].as_str().unwrap_or_default().to_owned();
+                if let Some(default) = literal_default(&text) {
+                    let mut of = property.clone();
+                    of["$defs"] = definitions.clone();
+                    let mut report = Report::new("default");
+                    let node = read_tree(default, &mut report).unwrap();
+                    property["default"] = shape(&of, &node, &|_| None, &mut report);
+                    assert!(report.finish().is_ok(), "{text}");
+                }
+                let needed = text.strip_prefix("For `").and_then(|rest| rest.split_once('`'));
+                if let Some((key, value)) = needed.and_then(|(needed, _)| needed.split_once(": ")) {
+                    property["x-for"] = serde_json::json!({ key: value });
+                }
+            }
+        };
+        every.for_each(add);
+        add(schema);
+    }
+
+    /// The default in a description that is the same whatever other keys say.
+    fn literal_default(text: &str) -> Option<&str> {
+        let (default, rest) = text.split_once("Default: `")?.1.split_once('`')?;
+        (rest.starts_with(['.', ',', ';']) && !rest.starts_with(", or ")).then_some(default)
+    }
+
     #[test]
     fn the_committed_schema_is_that_of_the_types() {
         let mut made = schema_of::<Config>("Tidegate configuration");
+        add_defaults(&mut made);
         made["$id"] = ID.into();
         made.sort_all_objects();
         assert_committed("tidegate.schema.json", CONFIG, &made);

@@ -42,6 +42,7 @@ fn grant(raw: &GrantConfig, index: usize, path: &Path, report: &mut Report<'_>) 
         Credential::Certificate(name) => shortened(name),
         Credential::Token(_) => format!("authorization[{index}]"),
     });
+    report.effective(&path.key("name"), name.as_str());
     check_name("grant", &name, NAME_BYTES_MAX, |what, fix| report.value(&path.key("name"), what, fix));
     let ceiling = raw.ceiling.map_or(Class::CriticalPlus, class_of);
     Some(Grant { name, credential, namespaces, verbs, ceiling })

@@ -1,6 +1,6 @@
 //! Sizes within bounds.
 
-use crate::measure::size;
+use crate::measure::{format_size, size};
 use crate::path::Path;
 use crate::problem::Report;
 
@@ -13,10 +13,16 @@ pub(super) fn size_between(
     report: &mut Report<'_>,
 ) -> u64 {
     let Some(text) = text else { return default };
-    size(name, text, least, most).unwrap_or_else(|(what, fix)| {
-        report.value(&path.key(name), what, fix);
-        default
-    })
+    match size(name, text, least, most) {
+        Ok(bytes) => {
+            report.effective(&path.key(name), format_size(bytes));
+            bytes
+        }
+        Err((what, fix)) => {
+            report.value(&path.key(name), what, fix);
+            default
+        }
+    }
 }
 
 /// As [`size_between`], of memory. A size beyond the address space counts as the largest there is,

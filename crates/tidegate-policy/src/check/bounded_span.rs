@@ -24,7 +24,10 @@ pub(super) fn between(
 ) -> Duration {
     let Some(text) = text else { return default };
     match span(name, text) {
-        Ok(given) if (least..=most).contains(&given) => return given,
+        Ok(given) if (least..=most).contains(&given) => {
+            report.effective(&path.key(name), format_span(given));
+            return given;
+        }
         Ok(_) => {
             let what = format!("{name} \"{}\" is out of range", shown(text));
             let fix = format!("use a span from {} to {}", format_span(least), format_span(most));

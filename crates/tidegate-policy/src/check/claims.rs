@@ -41,7 +41,10 @@ pub(super) fn class(
     let is_forgeable = scope == SourceScope::Proxied && from.as_ref().is_some_and(ValueSource::is_of_client);
     let ceiling = match raw.ceiling.map(class_of) {
         Some(ceiling) => ceiling,
-        None if is_forgeable => default,
+        None if is_forgeable => {
+            report.effective(&path.key("ceiling"), default.as_str());
+            default
+        }
         None => Class::CriticalPlus,
     };
     if ceiling < default {
@@ -112,6 +115,9 @@ pub(super) fn request(
     if let Some(raw) = &raw.class {
         let otherwise = claims.class.from.take();
         claims.class = class(raw, scope, &path.key("class"), report);
+        if let (None, Some(from)) = (&raw.from, &otherwise) {
+            report.effective(&path.key("class").key("from"), from.to_string());
+        }
         claims.class.from = claims.class.from.take().or(otherwise);
     }
     if let Some(raw) = &raw.access {

@@ -76,7 +76,10 @@ pub(super) fn resources(
 fn config(raw: &ResourceConfig, path: &Path, report: &mut Report<'_>) -> PlaneConfig {
     let mut config = match &raw.concurrency {
         ConcurrencyEntry::Fixed(places) => PlaneConfig::new(*places),
-        ConcurrencyEntry::Auto => PlaneConfig::adaptive(AdaptiveLimitConfig::default()),
+        ConcurrencyEntry::Auto => {
+            let form = AdaptiveForm::default();
+            PlaneConfig::adaptive(adaptive(&form, &path.key("concurrency"), report))
+        }
         ConcurrencyEntry::Adaptive(form) => {
             PlaneConfig::adaptive(adaptive(form, &path.key("concurrency"), report))
         }
@@ -114,6 +117,9 @@ fn adaptive(raw: &AdaptiveForm, path: &Path, report: &mut Report<'_>) -> Adaptiv
     if min <= max && !(min..=max).contains(&initial) {
         let what = format!("initial {initial} is outside of min {min} and max {max}");
         report.value(&path.key("initial"), what, format!("use a number from {min} to {max}"));
+    }
+    for (key, places) in [("min", min), ("max", max), ("initial", initial)] {
+        report.effective(&path.key(key), places);
     }
     let ceiling = raw
         .ceiling
@@ -250,8 +256,10 @@ fn signal(
     let smoothing =
         between(("smoothing", raw.smoothing.as_ref()), SignalConfig::SMOOTHING, bounds, path, report);
     let (source, ttl) = source(raw, path, report);
+    let target = target(raw, source, path, report);
+    report.effective(&path.key("target"), target.to_string());
     SignalConfig {
-        target: target(raw, source, path, report),
+        target,
         unit,
         ttl,
         smoothing,

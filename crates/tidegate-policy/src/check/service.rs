@@ -80,6 +80,7 @@ fn listener(
     path: &Path,
     report: &mut Report<'_>,
 ) -> Option<ListenerPolicy> {
+    let own = path;
     let (text, insecure, tls, path) = match raw {
         TextOr::Text(text) => (text, false, None, path.clone()),
         TextOr::Form(form) => {
@@ -94,6 +95,7 @@ fn listener(
             return None;
         }
     };
+    report.effective(&own.key("address"), address.to_string());
     let mut listener = ListenerPolicy::new(role, address);
     (listener.insecure, listener.proxy_protocol, listener.tls) = (insecure, raw.expects_preamble(), tls);
     Some(listener)
@@ -269,7 +271,10 @@ pub(super) fn log(raw: &LogConfig, path: &Path, report: &mut Report<'_>) -> Log 
         None => Rate::per_second(10).ok(),
         Some("off") => None,
         Some(text) => match text.parse::<Rate>() {
-            Ok(rate) => Some(rate),
+            Ok(rate) => {
+                report.effective(&path.key("refusals"), rate.to_string());
+                Some(rate)
+            }
             Err(tidegate_core::RateError::Zero(_)) => {
                 report.value(
                     &path.key("refusals"),

@@ -165,6 +165,7 @@ fn embedded(
         embedded.path.clone_from(directory);
         check_path("the store", directory, &path.key("path"), report);
     } else if let Some(directory) = state_directory(env) {
+        report.effective(&path.key("path"), directory.as_str());
         embedded.earlier_path = Some(core::mem::replace(&mut embedded.path, directory));
     }
     let bounds = (Embedded::MEMORY_BYTES_MIN, Embedded::MEMORY_BYTES_MAX);

@@ -7,6 +7,7 @@ use tidegate_capacity::{
     AccountConfig, CapacityError, NodeConfig, PartitionBy, ReadMembers, TableConfig, TableMode, Units,
     WarmThroughput, WriteCheck, WriteQuorum,
 };
+use tidegate_core::rate::format_span;
 
 use super::bounded_size::size_between;
 use super::planes::check_names;
@@ -76,6 +77,8 @@ fn table(namespace: &str, raw: &TableForm, path: &Path, report: &mut Report<'_>)
         set_warm(&mut table, form, path, report);
     }
     set_partitions(&mut table, raw.partition_by, raw.partitions.as_ref());
+    report.effective(&path.key("partitions").key("min"), table.partitions);
+    report.effective(&path.key("mode"), table.mode.as_str());
     table.reads = match raw.reads.unwrap_or_default() {
         ReadsForm::Any => ReadMembers::Any,
         ReadsForm::Local => ReadMembers::Local,
@@ -145,10 +148,11 @@ fn set_warm(table: &mut TableConfig, raw: &DirectionsForm, path: &Path, report: 
         }
     }
     // The initial limits of a table on demand, or what is provisioned.
-    table.warm = Some(WarmThroughput {
-        read: raw.read.unwrap_or(table.read_units_per_second),
-        write: raw.write.unwrap_or(table.write_units_per_second),
-    });
+    let read = raw.read.unwrap_or(table.read_units_per_second);
+    let write = raw.write.unwrap_or(table.write_units_per_second);
+    report.effective(&at.key("read"), read);
+    report.effective(&at.key("write"), write);
+    table.warm = Some(WarmThroughput { read, write });
 }
 
 fn set_partitions(table: &mut TableConfig, by: Option<PartitionByForm>, raw: Option<&PartitionsForm>) {
@@ -189,7 +193,10 @@ fn set_max_access(table: &mut TableConfig, raw: &MaxAccessForm, path: &Path, rep
 
 fn set_burst(table: &mut TableConfig, text: &str, at: &Path, report: &mut Report<'_>) {
     match span("burst", text) {
-        Ok(span) if span <= TableConfig::BURST_MAX && span.subsec_nanos() == 0 => table.burst = span,
+        Ok(span) if span <= TableConfig::BURST_MAX && span.subsec_nanos() == 0 => {
+            report.effective(at, format_span(span));
+            table.burst = span;
+        }
         Ok(_) => {
             let what = format!("burst {} is out of range", shown(text));
             report.value(at, what, "use whole seconds, 0s to 1h");
@@ -212,6 +219,7 @@ fn on_demand(raw: &OnDemandForm, path: &Path, report: &mut Report<'_>) -> OnDema
         if let Some(units) = part(&raw.initial, is_read) {
             one.initial = Units::whole(units);
         }
+        report.effective(&path.key("initial").key(name), one.initial.as_f64());
         if let Some(units) = part(&raw.max, is_read) {
             one.max = Some(Units::whole(units));
             if Units::whole(units) < one.initial {
@@ -227,6 +235,7 @@ fn on_demand(raw: &OnDemandForm, path: &Path, report: &mut Report<'_>) -> OnDema
         let at = path.key("growth");
         match span("growth", text) {
             Ok(span) if (GROWTH_MIN..=GROWTH_MAX).contains(&span) => {
+                report.effective(&at, format_span(span));
                 (terms.read.growth, terms.write.growth) = (span, span);
             }
             Ok(_) => {
@@ -265,6 +274,13 @@ fn indexes(
             (index.on_demand, index.warm) = (None, None);
         }
         set_partitions(&mut index, raw.partition_by, raw.partitions.as_ref());
+        let at = path.index(position);
+        report.effective(&at.key("partitions").key("min"), index.partitions);
+        if index.on_demand.is_none() {
+            let at = at.key("provisioned");
+            report.effective(&at.key("read"), index.read_units_per_second);
+            report.effective(&at.key("write"), index.write_units_per_second);
+        }
         index.index_of(&table.name)
     };
     raw.iter().enumerate().map(index).collect()

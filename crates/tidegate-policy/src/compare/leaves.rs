@@ -1,125 +1,150 @@
-//! The settings of a policy as leaves of a tree, and the differences of two such trees.
+//! The settings of a policy, each by its path, and the differences of two such lists.
 
 use core::fmt;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-/// The settings of a policy, each by its path, in the order in which they were added.
-#[derive(Debug, Default)]
-pub(super) struct SettingLeaves {
-    /// The path of what is added next, with a dot at its end unless it is empty.
-    prefix: String,
-    all: Vec<(String, SettingLeaf)>,
+use serde::Serialize;
+use serde_json::Value;
+
+/// A setting that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SettingChange {
+    /// Its path in the policy, as `http.bounds.body`, or `resources.checkout.queue.bytes` for a
+    /// setting of something that has a name.
+    pub path: String,
+    /// How it was; `none` where it was not set and has no default.
+    pub old: String,
+    /// How it is.
+    pub new: String,
+    /// Whether a running daemon goes on with the old one until it is started anew.
+    pub needs_restart: bool,
 }
 
+/// All settings of a policy.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PolicySettings {
+    /// Those that belong to no limit, in the order of the reference.
+    pub(crate) own: SettingLeaves,
+    /// Those of each limit that count as they are written, by its namespace and its name.
+    pub(crate) limits: BTreeMap<(String, String), SettingLeaves>,
+}
+
+impl PolicySettings {
+    /// The settings of a daemon that runs with `running` and takes these over: each key stays as it
+    /// is there unless it says by `x-reload` that it is taken over.
+    pub(crate) fn in_place_of(self, running: &Self) -> Self {
+        let own = self.own.0.into_iter().filter(|(.., reloads)| *reloads);
+        let kept = running.own.0.iter().filter(|(.., reloads)| !reloads).cloned();
+        Self { own: SettingLeaves(own.chain(kept).collect()), ..self }
+    }
+}
+
+/// Settings, each by its path, in the order in which they were added.
+#[derive(Clone, Default)]
+pub(crate) struct SettingLeaves(Vec<(String, SettingLeaf, Reloads)>);
+
+/// Whether a running daemon takes over a change.
+type Reloads = bool;
+
 /// The value of a setting.
-#[derive(Debug, PartialEq, Eq)]
-enum SettingLeaf {
+#[derive(Clone)]
+pub(crate) enum SettingLeaf {
     /// In the words of a policy.
     Words(String),
-    /// In words that may leave something out, beside all of it.
-    Shortened { words: String, whole: String },
-    /// Compared but not shown: it has no words, or may be secret.
-    Opaque(String),
+    /// The same, of a value that is as good as none, as a switch that is off: it is not listed
+    /// where the other policy has none.
+    Implied(String),
+    /// Compared but not shown.
+    Secret(Value),
+}
+
+impl PartialEq for SettingLeaf {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Secret(one), Self::Secret(other)) => one == other,
+            (one, other) => one.in_words("") == other.in_words(""),
+        }
+    }
+}
+
+impl SettingLeaf {
+    /// The value as people read it; a secret in the words `secret`.
+    fn in_words<'a>(&'a self, secret: &'a str) -> &'a str {
+        match self {
+            Self::Words(words) | Self::Implied(words) => words,
+            Self::Secret(_) => secret,
+        }
+    }
+
+    /// Whether it is listed where the other policy has none.
+    fn is_listed_alone(&self) -> bool {
+        !matches!(self, Self::Implied(_))
+    }
+}
+
+impl fmt::Debug for SettingLeaves {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: BTreeMap<_, _> = self.0.iter().map(|(path, leaf, _)| (path, leaf.in_words("set"))).collect();
+        all.fmt(f)
+    }
 }
 
 impl SettingLeaves {
-    pub(super) fn add(&mut self, key: &str, value: impl fmt::Display) {
-        self.push(key, SettingLeaf::Words(value.to_string()));
+    /// Adds a setting that a running daemon takes over.
+    pub(crate) fn add(&mut self, key: &str, value: impl Into<String>) {
+        self.push(key.to_owned(), SettingLeaf::Words(value.into()), true);
     }
 
-    /// Adds it if there is a value.
-    pub(super) fn add_some(&mut self, key: &str, value: Option<impl fmt::Display>) {
-        if let Some(value) = value {
-            self.add(key, value);
-        }
+    pub(crate) fn push(&mut self, path: String, leaf: SettingLeaf, reloads: Reloads) {
+        self.0.push((path, leaf, reloads));
     }
 
-    /// Adds a value of which the words may leave something out; `whole` is compared as well.
-    pub(super) fn add_shortened(&mut self, key: &str, words: String, whole: impl fmt::Debug) {
-        self.push(key, SettingLeaf::Shortened { words, whole: format!("{whole:?}") });
+    /// Whether the store in force is one in files.
+    pub(super) fn has_embedded_store(&self) -> bool {
+        self.0.iter().any(|(path, leaf, _)| path == "store.kind" && leaf.in_words("") == "embedded")
     }
 
-    /// Adds a value that is compared and not shown.
-    pub(super) fn add_opaque(&mut self, key: &str, value: impl fmt::Debug) {
-        self.push(key, SettingLeaf::Opaque(format!("{value:?}")));
-    }
-
-    /// The same if there is a value.
-    pub(super) fn add_opaque_some(&mut self, key: &str, value: Option<impl fmt::Debug>) {
-        if let Some(value) = value {
-            self.add_opaque(key, value);
-        }
-    }
-
-    /// Adds the entries of a list in one line, if there are any.
-    pub(super) fn add_list(&mut self, key: &str, entries: impl Iterator<Item = String>) {
-        let entries: Vec<String> = entries.collect();
-        if !entries.is_empty() {
-            self.add(key, entries.join(", "));
-        }
-    }
-
-    /// Adds a value for each entry of a map below `key`.
-    pub(super) fn add_map<'a>(
-        &mut self,
-        key: &str,
-        entries: impl IntoIterator<Item = (&'a String, impl fmt::Display)>,
-    ) {
-        self.under(key, |leaves| entries.into_iter().for_each(|(name, value)| leaves.add(name, value)));
-    }
-
-    /// Adds all that `add` adds below `key`.
-    pub(super) fn under(&mut self, key: &str, add: impl FnOnce(&mut Self)) {
-        let length = self.prefix.len();
-        self.prefix.extend([key, "."]);
-        add(self);
-        self.prefix.truncate(length);
-    }
-
-    fn push(&mut self, key: &str, leaf: SettingLeaf) {
-        self.all.push((format!("{}{key}", self.prefix), leaf));
+    /// The same with the store of `other`.
+    pub(super) fn with_store_of(mut self, other: &Self) -> Self {
+        let is_of_store = |(path, ..): &(String, SettingLeaf, Reloads)| path.starts_with("store.");
+        self.0.retain(|one| !is_of_store(one));
+        self.0.extend(other.0.iter().filter(|one| is_of_store(one)).cloned());
+        self
     }
 }
 
-/// The paths of which the values differ, with the old and the new one: first those that the new
-/// tree has, in its order, then those that are gone.
-pub(super) fn differences(old: SettingLeaves, new: SettingLeaves) -> Vec<(String, String, String)> {
-    let order: Vec<String> = old.all.iter().map(|(path, _)| path.clone()).collect();
-    let mut before: HashMap<String, SettingLeaf> = old.all.into_iter().collect();
+/// The settings that differ: first those that the new tree has, in its order, then those that are
+/// gone.
+pub(super) fn differences(old: SettingLeaves, new: SettingLeaves) -> Vec<SettingChange> {
+    let order: Vec<String> = old.0.iter().map(|(path, ..)| path.clone()).collect();
+    let mut before: HashMap<String, (SettingLeaf, Reloads)> =
+        old.0.into_iter().map(|(path, leaf, reloads)| (path, (leaf, reloads))).collect();
     let mut differences = Vec::new();
-    for (path, leaf) in new.all {
+    let mut add = |path: String, old: &str, new: String, reloads: Reloads| {
+        let old = old.to_owned();
+        differences.push(SettingChange { path, old, new, needs_restart: !reloads });
+    };
+    for (path, leaf, reloads) in new.0 {
         match before.remove(&path) {
-            Some(was) if was == leaf => {}
-            was => {
-                let opaque = if was.is_some() { "changed" } else { "set" };
-                let (old, mut new) = (in_words(was, "set"), in_words(Some(leaf), opaque));
-                if old == new {
-                    new.push_str(", changed where it is cut off here");
-                }
-                differences.push((path, old, new));
+            Some((was, _)) if was == leaf => {}
+            None if !leaf.is_listed_alone() => {}
+            None => add(path, NONE, leaf.in_words("set").to_owned(), reloads),
+            Some((was, _)) => {
+                add(path, was.in_words("set"), leaf.in_words("changed").to_owned(), reloads);
             }
         }
     }
     for path in order {
-        if let Some(was) = before.remove(&path) {
-            differences.push((path, in_words(Some(was), "set"), none()));
+        if let Some((was, reloads)) = before.remove(&path).filter(|(was, _)| was.is_listed_alone()) {
+            add(path, was.in_words("set"), NONE.to_owned(), reloads);
         }
     }
     differences
 }
 
-fn in_words(leaf: Option<SettingLeaf>, opaque: &str) -> String {
-    match leaf {
-        None => none(),
-        Some(SettingLeaf::Words(words) | SettingLeaf::Shortened { words, .. }) => words,
-        Some(SettingLeaf::Opaque(_)) => opaque.to_owned(),
-    }
-}
-
-/// How a setting is told that is not set.
-pub(super) fn none() -> String {
-    "none".to_owned()
-}
+/// How a setting is shown that is not there.
+pub(super) const NONE: &str = "none";
 
 #[cfg(test)]
 mod tests {
@@ -129,14 +154,11 @@ mod tests {
     fn what_differs_is_found_by_its_path_wherever_it_stands() {
         let leaves = |all: &[(&str, &str)]| {
             let mut leaves = SettingLeaves::default();
-            leaves.under("a", |leaves| {
-                for (key, value) in all {
-                    leaves.add(key, value);
-                }
-            });
+            for (key, value) in all {
+                leaves.add(&format!("a.{key}"), *value);
+            }
             leaves
         };
-        let changed = |path: &str, old: &str, new: &str| (path.to_owned(), old.to_owned(), new.to_owned());
         assert_eq!(
             differences(
                 leaves(&[("x", "1"), ("y", "2"), ("gone", "3")]),
@@ -147,28 +169,33 @@ mod tests {
     }
 
     #[test]
-    fn a_change_beyond_the_words_is_a_change() {
-        let leaves = |whole: &str| {
-            let mut leaves = SettingLeaves::default();
-            leaves.add_shortened("key", "one of 9".to_owned(), whole);
-            leaves
-        };
+    fn a_secret_is_told_as_changed() {
+        let leaves = |value: &str| one(SettingLeaf::Secret(value.into()));
         assert_eq!(differences(leaves("a"), leaves("a")), []);
-        let told = "one of 9, changed where it is cut off here".to_owned();
-        assert_eq!(differences(leaves("a"), leaves("b")), [("key".to_owned(), "one of 9".to_owned(), told)]);
+        assert_eq!(differences(leaves("a"), leaves("b")), [changed("key", "set", "changed")]);
+        assert_eq!(differences(SettingLeaves::default(), leaves("b")), [changed("key", "none", "set")]);
+        assert_eq!(differences(leaves("a"), SettingLeaves::default()), [changed("key", "set", "none")]);
+        assert_eq!(format!("{:?}", leaves("hunter2")), "{\"key\": \"set\"}");
     }
 
     #[test]
-    fn what_has_no_words_is_told_as_changed() {
-        let leaves = |value: &str| {
-            let mut leaves = SettingLeaves::default();
-            leaves.add_opaque("key", value);
-            leaves
-        };
-        let changed = |old: &str, new: &str| [("key".to_owned(), old.to_owned(), new.to_owned())];
-        assert_eq!(differences(leaves("a"), leaves("a")), []);
-        assert_eq!(differences(leaves("a"), leaves("b")), changed("set", "changed"));
-        assert_eq!(differences(SettingLeaves::default(), leaves("b")), changed("none", "set"));
-        assert_eq!(differences(leaves("a"), SettingLeaves::default()), changed("set", "none"));
+    fn a_switch_that_is_off_is_as_one_that_is_not_there() {
+        let (off, on) =
+            (|| one(SettingLeaf::Implied("false".to_owned())), || one(SettingLeaf::Words("true".to_owned())));
+        assert_eq!(differences(off(), SettingLeaves::default()), []);
+        assert_eq!(differences(SettingLeaves::default(), off()), []);
+        assert_eq!(differences(off(), on()), [changed("key", "false", "true")]);
+        assert_eq!(differences(on(), off()), [changed("key", "true", "false")]);
+    }
+
+    fn one(leaf: SettingLeaf) -> SettingLeaves {
+        let mut leaves = SettingLeaves::default();
+        leaves.push("key".to_owned(), leaf, true);
+        leaves
+    }
+
+    fn changed(path: &str, old: &str, new: &str) -> SettingChange {
+        let [path, old, new] = [path, old, new].map(str::to_owned);
+        SettingChange { path, old, new, needs_restart: false }
     }
 }

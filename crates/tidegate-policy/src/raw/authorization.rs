@@ -22,6 +22,7 @@ pub(crate) struct GrantConfig {
     pub(crate) token_file: Option<String>,
     /// The token, as `sha256:` and 64 hexadecimal digits, which `tidegate token` prints, or from
     /// the environment as `${NAME}`.
+    #[cfg_attr(test, schemars(extend("x-secret" = true)))]
     pub(crate) token: Option<String>,
     /// The name in a client's certificate of an authority in `tls.client_ca` of the listener: a URI
     /// such as `spiffe://prod/checkout`, or a host name.

@@ -19,7 +19,8 @@ use super::name_map::NameMap;
 pub(crate) struct RequestForm {
     /// The source of the tenant, which pays for the request. Default: `entry.tenant`.
     pub(crate) tenant: Option<String>,
-    /// The source of the class, beside the member `class` of the API. Default: `{}`.
+    /// The source of the class, beside the member `class` of the API. Default:
+    /// `{ from: entry.tidegate-class }`.
     pub(crate) class: Option<ClassForm>,
     /// The classes of tenants: the class of their requests that claim none, and the highest class
     /// that their requests may claim, in place of the ceiling of `class`. At most 10000. Default:
@@ -46,8 +47,8 @@ pub(crate) struct ClassForm {
     /// The class of a request that claims none. Default: `sheddable_plus`.
     pub(crate) default: Option<ClassConfig>,
     /// The highest class that may be claimed; a higher claim counts as this one. At a route it
-    /// holds for peers outside of `proxy.trusted`. Default: at a route `default`, if the client
-    /// writes the source itself, so that it can only lower its class; `critical_plus` elsewhere.
+    /// holds for peers outside of `proxy.trusted`. Default: `critical_plus`; at a route `default`,
+    /// if the client writes the source itself, so that it can only lower its class.
     pub(crate) ceiling: Option<ClassConfig>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct EnvoyRatelimitConfig {
     /// The part of a limit from which a hit counts as near the limit, a decimal from 0 to 1.
     /// Default: `0.8`.
     pub(crate) near_limit_ratio: Option<String>,
-    /// The headers that answers carry.
+    /// The headers that answers carry. Default: `{}`.
     pub(crate) headers: Option<EnvoyHeadersConfig>,
     /// Whether answers carry dynamic metadata: the request's descriptors, and the `metadata` of
     /// passed descriptors. Default: `false`.

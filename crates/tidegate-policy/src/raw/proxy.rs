@@ -33,6 +33,7 @@ pub(crate) struct ProxyConfig {
     pub(crate) jwt: Option<JwtConfig>,
     /// The routes of requests. The first that matches takes the request; a request without a route
     /// gets 404. At most 1024. Default: `[]`.
+    #[cfg_attr(test, schemars(extend("x-ordered" = true)))]
     pub(crate) routes: Option<Vec<RouteConfig>>,
     /// How many requests may wait at a time for limits or permits, 0 to 1000000; more are refused
     /// at once. Default: `1024`.
@@ -144,7 +145,8 @@ pub(crate) struct JwtConfig {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, rename = "route")]
 pub(crate) struct RouteConfig {
-    /// Its name in metrics and logs, 1 to 128 bytes. Default: `route-N`, counted from 0.
+    /// Its name in metrics and logs, 1 to 128 bytes. Default: `route-N` by its place,
+    /// counted from 0.
     pub(crate) name: Option<String>,
     /// Which requests it takes. Default: `{}`, which is all of them.
     #[serde(rename = "match")]
@@ -177,7 +179,7 @@ pub(crate) struct RouteConfig {
     /// How long a request that is refused may wait to be admitted, 0s to 1h; held after its headers
     /// and before its body is read. Default: `0s`, which is not at all.
     pub(crate) wait: Option<String>,
-    /// How long each part of a request may take.
+    /// How long each part of a request may take. Default: `{}`.
     pub(crate) timeouts: Option<TimeoutsForm>,
     /// When a request is sent again, once, to another server. Default: `idempotent`.
     pub(crate) retry: Option<Retry>,
@@ -205,6 +207,7 @@ pub(crate) struct RouteMatch {
     /// The headers, each with its value, a list of values, or a form as under `match` of a limit;
     /// all of these must hold. A request that repeats one of them is answered 400. At most 16.
     /// Default: `{}`.
+    #[cfg_attr(test, schemars(extend("x-secret" = true)))]
     pub(crate) headers: Option<NameMap<MatcherConfig>>,
 }
 

@@ -157,9 +157,9 @@ pub(crate) struct QueueForm {
     /// How long a request waits at most: one span for every class, or a span by class. Default: no
     /// class waits.
     pub(crate) wait: Option<TextOr<WaitForm>>,
-    /// The shares of the classes while they wait, in proportion.
+    /// The shares of the classes while they wait, in proportion. Default: `{}`.
     pub(crate) weights: Option<WeightsForm>,
-    /// The delay of the queue, by class, above which waiting requests are shed.
+    /// The delay of the queue, by class, above which waiting requests are shed. Default: `{}`.
     pub(crate) delay_target: Option<DelayTargetForm>,
     /// The classes that are served only when no other waits, except for this share of what is
     /// served.
@@ -280,9 +280,9 @@ pub(crate) struct SignalForm {
     pub(crate) target: Option<String>,
     /// The unit of its values, for people. Default: none.
     pub(crate) unit: Option<String>,
-    /// For `push`: how long a value counts, 100ms to 1h. Default: `10s`.
+    /// For `source: push`: how long a value counts, 100ms to 1h. Default: `10s`.
     pub(crate) ttl: Option<String>,
-    /// For `slow_answers`: the latency above which an answer is slow, 1ms to 1h.
+    /// For `source: slow_answers`: the latency above which an answer is slow, 1ms to 1h.
     pub(crate) slower_than: Option<String>,
     /// The time constant of its moving average, 0s to 1h. Default: `500ms`.
     pub(crate) smoothing: Option<String>,

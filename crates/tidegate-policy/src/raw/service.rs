@@ -151,7 +151,7 @@ pub(crate) struct HttpConfig {
     /// Default: `[]`.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) legacy_headers: Option<Vec<LegacyHeadersConfig>>,
-    /// The bounds of requests and connections.
+    /// The bounds of requests and connections. Default: `{}`.
     pub(crate) bounds: Option<BoundsConfig>,
 }
 

@@ -36,6 +36,7 @@ pub(crate) struct TableForm {
     /// Its partitions. Each has an equal share of the throughput; they lie on the nodes in turn.
     pub(crate) partitions: Option<PartitionsForm>,
     /// The largest read and the largest write. Larger ones are errors, which are not charged.
+    /// Default: `{}`.
     pub(crate) max_access: Option<MaxAccessForm>,
     /// The members of the group of each partition, 1 to 3, each on another node. Default: `1`.
     #[cfg_attr(test, schemars(range(min = 1, max = 3)))]

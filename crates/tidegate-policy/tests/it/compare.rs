@@ -251,9 +251,9 @@ fn the_numbers_of_plans_and_overrides_are_told_as_they_are_in_force() {
     assert_eq!(
         settings,
         [
-            "namespaces.api.plans.assigned.tenant=zed: none -> free false",
-            "namespaces.api.costs[0]: 5 for op: \"search\" -> 7 for op: \"search\" false",
-            "namespaces.api.costs[1]: none -> 2 for every request false",
+            "namespaces.api.plans.assigned.tenant.zed: none -> free false",
+            "namespaces.api.costs[0]: { match: { op: search }, cost: 5 } -> { match: { op: search }, cost: 7 } false",
+            "namespaces.api.costs[1]: none -> { match: {}, cost: 2 } false",
         ]
     );
     assert!(
@@ -277,7 +277,7 @@ fn nothing_is_cut_off_and_nothing_is_told_by_a_number_made_of_it() {
     assert_eq!(comparison.settings.len(), 50);
     let text = comparison.to_string();
     for tenant in 0..50 {
-        assert!(text.contains(&format!("tenant=tenant-{tenant} ")), "{text}");
+        assert!(text.contains(&format!("tenant.tenant-{tenant} ")), "{text}");
     }
     assert!(!text.contains('…'), "{text}");
 }
@@ -294,12 +294,12 @@ fn what_changes_no_counter_is_told_beside_the_limit() {
     assert_eq!(
         told(&limit.rules),
         [
-            "match: none -> m: \"GET\"",
+            "match: {} -> { m: GET }",
             "missing: skip -> group",
             "mode: enforce -> shadow",
+            "status: none -> 403",
             "on_exceed: refuse -> block 1s",
             "overrides.u=x: none -> rate: 2/s",
-            "status: none -> 403",
         ]
     );
 }
@@ -312,6 +312,40 @@ fn a_namespace_that_comes_or_goes_takes_its_limits_along() {
     let said: Vec<(&str, Fate)> =
         comparison.limits.iter().map(|limit| (limit.namespace.as_str(), limit.fate)).collect();
     assert_eq!(said, [("new", Fate::Added), ("old", Fate::Forgotten)]);
+}
+
+#[test]
+fn of_a_namespace_that_comes_or_goes_only_what_it_says_itself_is_listed() {
+    let file = |rest: &str| format!("namespaces: {{ {rest} api: {{ limits: [{{ name: a, rate: 1/s }}] }} }}");
+    let changed = |old: &str, new: &str| -> Vec<String> {
+        let comparison = of(&file(old), &file(new));
+        comparison.settings.iter().map(|one| format!("{}: {} -> {}", one.path, one.old, one.new)).collect()
+    };
+    let plain = "batch: { limits: [{ name: a, rate: 1/s }] },";
+    assert_eq!(changed("", plain), [""; 0]);
+    assert_eq!(changed(plain, ""), [""; 0]);
+    let tenant = "batch: { limits: [{ name: a, rate: 1/s }], request: { tenant: entry.user } },";
+    assert_eq!(changed(plain, tenant), ["namespaces.batch.request.tenant: entry.tenant -> entry.user"]);
+    assert!(changed("", tenant).contains(&"namespaces.batch.request.tenant: none -> entry.user".to_owned()));
+}
+
+#[test]
+fn a_change_of_a_secret_says_only_that_it_changed() {
+    let policy = |token: &str, header: &str| {
+        format!(
+            "namespaces: {{ api: {{}} }}
+authorization: [{{ name: ada, token: {token}, namespaces: [api] }}]
+proxy: {{ upstreams: {{ app: ['http://127.0.0.1:1'] }}, routes: [{{ name: r, upstream: app, match: {{ headers: {{ x-key: {header} }} }} }}] }}"
+        )
+    };
+    let comparison = of(&policy("one-long-secret-token", "one"), &policy("two-long-secret-token", "two"));
+    let changed = comparison.settings.iter().map(|one| format!("{}: {} -> {}", one.path, one.old, one.new));
+    assert_eq!(
+        changed.collect::<Vec<_>>(),
+        ["authorization.ada.token: set -> changed", "proxy.routes.r.match.headers.x-key: set -> changed"]
+    );
+    let debug = format!("{:?}", settings(&policy("one-long-secret-token", "one")));
+    assert!(!debug.contains("one-long-secret"), "{debug}");
 }
 
 #[test]
@@ -362,7 +396,7 @@ log: { level: warn, format: json, refusals: off, decisions: d.jsonl }",
         .collect();
     assert_eq!(
         taken_over,
-        ["authorize.headers", "authorize.namespace", "http.legacy_headers", "log.refusals"]
+        ["authorize.headers.x-user", "authorize.namespace", "http.legacy_headers", "log.refusals"]
     );
 }
 

@@ -81,5 +81,5 @@ fn expecting_the_proxy_protocol_is_a_change_that_needs_a_restart() {
     let changes = compare(&before, &after).settings;
     let told: Vec<_> =
         changes.iter().map(|one| (one.path.as_str(), one.new.as_str(), one.needs_restart)).collect();
-    assert_eq!(told, [("listen.proxy", "127.0.0.1:8000, after the PROXY protocol", true)]);
+    assert_eq!(told, [("listen.proxy.proxy_protocol", "true", true)]);
 }

@@ -585,7 +585,7 @@ fn changed_tables_nodes_and_resources_need_no_restart() {
         changed,
         [
             "namespaces.shop.tables.orders.provisioned.read: 1600 -> 1800 false",
-            "nodes.n1: 8000 units/s, reserve 10 % -> 9000 units/s, reserve 10 % false",
+            "nodes.n1.units: 8000 -> 9000 false",
             "resources.app.concurrency: 100 -> 50 false",
         ]
     );

@@ -128,7 +128,7 @@ fn a_comparison_shows_the_wait_of_each_class_as_a_policy_would_write_it() {
     };
     assert_eq!(
         shown("wait: { critical: 2s, sheddable: 1s }", "wait: { critical: 250ms, sheddable: 1s }"),
-        [change("critical", "2s", "250ms"), change("critical_plus", "2s", "1s")]
+        [change("critical_plus", "2s", "1s"), change("critical", "2s", "250ms")]
     );
     // The same waits, written in another way.
     assert_eq!(shown("wait: { sheddable: 250ms }", "wait: 250ms"), []);

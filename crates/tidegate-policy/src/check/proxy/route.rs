@@ -15,7 +15,7 @@ use super::super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name};
 use super::super::path_expression::{glob_of, is_expression};
 use super::pass_through;
 use crate::grammar::{GrammarError, PathPattern, ResponseValue, SourceScope, ValueSource};
-use crate::measure::size;
+use crate::measure::{format_size, size};
 use crate::path::Path;
 use crate::policy::proxy::{RefusalPage, Route, RouteCost};
 use crate::printable::shown;
@@ -67,6 +67,7 @@ pub(super) fn route(
 ) -> Route {
     let Surroundings { proxy, namespaces } = around;
     let name = raw.name.clone().unwrap_or_else(|| format!("route-{index}"));
+    report.effective(&path.key("name"), name.as_str());
     check_name("route", &name, 128, |what, fix| report.value(&path.key("name"), what, fix));
     let upstreams = proxy.upstreams.iter().flatten().map(|(name, _)| name.as_str());
     let at = path.key("upstream");
@@ -299,7 +300,10 @@ fn cost(raw: &CostForm, cost: &mut RouteCost, path: &Path, report: &mut Report<'
     cost.from = raw.from.as_deref().and_then(|text| claims::source(text, SCOPE, &path.key("from"), report));
     if let Some(text) = &raw.body {
         match size("body", text, 1, 1 << 40) {
-            Ok(bytes) => cost.body_bytes = NonZeroU64::new(bytes),
+            Ok(bytes) => {
+                report.effective(&path.key("body"), format_size(bytes));
+                cost.body_bytes = NonZeroU64::new(bytes);
+            }
             Err((what, fix)) => report.value(&path.key("body"), what, fix),
         }
     }

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use tidegate_core::Class;
+use tidegate_core::rate::format_span;
 
 use crate::measure::span;
 use crate::path::Path;
@@ -21,7 +22,7 @@ pub(super) fn wait(
     path: &Path,
     report: &mut Report<'_>,
 ) -> [Duration; Class::ALL.len()] {
-    match raw {
+    let waits = match raw {
         TextOr::Text(text) => [one(text, path, report); Class::ALL.len()],
         TextOr::Form(form) => {
             let mut written = [None; Class::ALL.len()];
@@ -30,7 +31,12 @@ pub(super) fn wait(
             }
             with_omitted(written)
         }
+    };
+    for (class, wait) in Class::ALL.into_iter().zip(waits) {
+        let wait = if wait.is_zero() { OFF.to_owned() } else { format_span(wait) };
+        report.effective(&path.key(class.as_str()), wait);
     }
+    waits
 }
 
 /// The wait of one key; zero after a problem has been reported.

@@ -339,7 +339,7 @@ fn how_the_files_are_taken_is_taken_over_while_running() {
         [
             ("envoy_ratelimit.path", "ab", false),
             ("envoy_ratelimit.semantics", "tidegate", false),
-            ("envoy_ratelimit.headers", "RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset", false),
+            ("envoy_ratelimit.headers.enabled", "true", false),
         ]
     );
 }
