@@ -23,9 +23,10 @@ use crate::reload::reload_status::LastError;
 /// The first listener of `opened` that `policy` would leave without any protection, with its
 /// address.
 ///
-/// A listener keeps the address and the TLS that it was opened with until a restart, so those
-/// count, and not what `policy` writes under `listen:`. Only `insecure: true` counts at once, for
-/// the address that is open.
+/// A listener keeps all that it was opened with until a restart, so that counts, and not what
+/// `policy` writes under `listen:`. A listener that was opened with `insecure: true` needs no other
+/// protection while `policy` still writes it so; a policy that takes `insecure` back, or names
+/// another address, does not mean that anybody may reach the address that stays open.
 fn unprotected_listener<'a>(
     opened: &'a ServerConfig,
     policy: &Policy,
@@ -35,7 +36,8 @@ fn unprotected_listener<'a>(
     }
     let is_unprotected = |open: &&ListenerPolicy| {
         let written = policy.listener(open.role);
-        let is_insecure = written.is_some_and(|one| one.insecure && one.address == open.address);
+        let is_still = |one: &ListenerPolicy| one.insecure && one.address == open.address;
+        let is_insecure = open.insecure && written.is_some_and(is_still);
         let is_protected = open.address.is_local() || open.asks_for_certificates() || is_insecure;
         open.role.asks_for_grants() && !is_protected
     };
@@ -267,7 +269,10 @@ mod tests {
                 assert_eq!(unprotected(&open, &new), expected, "{listener}: {case}");
             }
             assert_eq!(unprotected(&open, GRANT), None, "{listener}: grants stay");
-            assert_eq!(unprotected(&open, &with("insecure: true")), None, "{listener}: insecure is written");
+            let insecure = with("insecure: true");
+            assert_eq!(unprotected(&open, &insecure), expected, "{listener}: insecure needs a restart");
+            assert_eq!(unprotected(&insecure, &insecure), None, "{listener}: it was opened so");
+            assert_eq!(unprotected(&insecure, ""), expected, "{listener}: insecure is taken back");
             assert_eq!(
                 unprotected(&with(TLS), ""),
                 None,
