@@ -299,6 +299,11 @@ impl Caller {
         })
     }
 
+    /// As [`Caller::may`], with the name of the grant that permits it, as [`Caller::grant`] has it.
+    pub(crate) fn permitted(&self, verb: Verb, namespace: &str) -> Result<Option<&str>, Fault> {
+        self.may(verb, namespace).map(|()| self.grant(verb, namespace))
+    }
+
     /// Checks that the caller may do `verb` in some namespace, for operations that do not name one.
     pub(crate) fn may_somewhere(&self, verb: Verb) -> Result<(), Fault> {
         self.find(|grant| grant.verbs.has(verb)).map_err(|names| {

@@ -203,8 +203,7 @@ impl RequestScope<'_> {
         address: OverridePath,
         body: &[u8],
     ) -> Result<Reply, Fault> {
-        caller.may(Verb::Change, &address.namespace)?;
-        let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
+        let grant = caller.permitted(Verb::Change, &address.namespace)?.map(str::to_owned);
         let body: OverrideBody = read(body)?;
         let expires = body.expires_ms.map(Duration::from_millis);
         check_text(&body.reason, "reason", 1)?;
@@ -270,8 +269,7 @@ impl RequestScope<'_> {
         address: OverridePath,
         body: &[u8],
     ) -> Result<Reply, Fault> {
-        caller.may(Verb::Change, &address.namespace)?;
-        let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
+        let grant = caller.permitted(Verb::Change, &address.namespace)?.map(str::to_owned);
         let body: RemovalBody = if body.is_empty() { RemovalBody::default() } else { read(body)? };
         check_text(&body.reason, "reason", 0)?;
         check_text(&body.by, "by", 0)?;
