@@ -23,6 +23,7 @@ mod circles;
 mod crate_source;
 mod file_names;
 mod imports;
+mod own_lints;
 mod request_chains;
 mod rules;
 mod sole_users;
@@ -107,10 +108,15 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
             "crates/{MODEL_OF_BANS}/clippy.toml, the model for pure crates, does not ban {ban}"
         ));
     }
+    let workspace_manifest = fs::read_to_string(checkout::root().join("Cargo.toml"))
+        .map_err(|error| format!("the Cargo.toml of the workspace cannot be read: {error}"))?;
     for member in &members {
         let manifest = fs::read_to_string(member.folder.join("Cargo.toml"))
             .map_err(|error| format!("{}: Cargo.toml cannot be read: {error}", member.name))?;
         problems.extend(not_inherited(&member.name, &manifest));
+        if own_lints::has(&member.name) {
+            problems.extend(own_lints::differences(&workspace_manifest, &manifest));
+        }
         if rule_for(&member.name).is_some_and(|rule| rule.kind == Kind::Pure) {
             let own = fs::read_to_string(member.folder.join("clippy.toml")).unwrap_or_default();
             problems.extend(missing_bans(&member.name, &own, &bans));
@@ -261,7 +267,8 @@ fn not_inherited(name: &str, manifest: &str) -> Vec<String> {
     }
     let required =
         INHERITED.iter().flat_map(|(section, fields)| fields.iter().map(move |field| (*section, *field)));
-    let missing = required.filter(|field| !inherited.contains(field));
+    let is_own = |field: &(&str, &str)| own_lints::has(name) && field.0 == "lints";
+    let missing = required.filter(|field| !is_own(field) && !inherited.contains(field));
     missing
         .map(|(section, field)| {
             let dot = if field.is_empty() { "" } else { "." };

@@ -9,6 +9,7 @@
 #![expect(clippy::format_push_string, reason = "a report is a page, made once")]
 
 pub mod calls;
+pub mod clock;
 pub mod flood;
 pub mod hammer;
 pub mod instructions;

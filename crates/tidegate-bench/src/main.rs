@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use tidegate_bench::flood::{Flood, describe, flood};
@@ -11,7 +12,7 @@ use tidegate_bench::instructions::{self, Kind};
 use tidegate_bench::memory::{self, Keeper};
 use tidegate_bench::report::{Extent, compare, write_between_markers};
 use tidegate_bench::timing::Effort;
-use tidegate_bench::{hammer, machine, windows};
+use tidegate_bench::{clock, hammer, machine, windows};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Tidegate, and its rivals beside it when built with --features rivals")]
@@ -53,6 +54,15 @@ enum Command {
         /// Seconds of the table's time.
         #[arg(long, default_value_t = Flood::FULL.seconds)]
         seconds: u64,
+    },
+    /// Compares the clock with `Instant`; fails if they are 0.1 ms apart, or it goes back.
+    Clock {
+        /// Seconds.
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+        /// Threads that read it.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
     },
     /// Admissions by the second of callers that ask for more than their limit, as JSON.
     Windows,
@@ -111,6 +121,9 @@ fn main() -> ExitCode {
             let flooded = flood(&hard);
             print!("{}", describe(&hard, &flooded));
             verdict(flooded.holds(&hard))
+        }
+        Command::Clock { seconds, threads } => {
+            verdict(clock::report(Duration::from_secs(seconds), threads.max(1)).holds())
         }
         Command::Windows => {
             print!("{}", windows::report());

@@ -1,5 +1,6 @@
 //! The measured scenarios, each with every candidate that can decide it.
 
+mod clock;
 pub(crate) mod fair_queue;
 mod hot;
 mod many_keys;
@@ -25,7 +26,7 @@ impl std::fmt::Debug for Named {
 }
 
 /// All scenarios in the order of the report.
-pub const ALL: [Named; 14] = [
+pub const ALL: [Named; 15] = [
     Named { name: "hot-admit", make: hot::admit },
     Named { name: "hot-deny", make: hot::deny },
     Named { name: "zipf", make: many_keys::zipf },
@@ -40,4 +41,5 @@ pub const ALL: [Named; 14] = [
     Named { name: "queue-shed", make: fair_queue::shed },
     Named { name: "queue-enter", make: fair_queue::enqueue },
     Named { name: "queue-storm", make: fair_queue::storm },
+    Named { name: "clock", make: clock::now },
 ];

@@ -4,15 +4,22 @@
 //! No runtime is needed to read the time. A clock says how to wait for an instant
 //! ([`Clock::wake_at`]); `tidegate-driver` waits.
 
-#![forbid(unsafe_code)]
+mod anchored_counter;
+mod counter;
+mod process_time;
+mod segment;
+mod sequence_lock;
+mod sync;
+mod system_clock;
 
 use core::fmt;
 use core::task::Waker;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use tidegate_core::Timestamp;
+
+pub use self::system_clock::SystemClock;
 
 /// A source of `now`.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
@@ -60,70 +67,6 @@ pub struct Drift {
     pub ahead: Duration,
     /// It stepped back by this much.
     pub behind: Duration,
-}
-
-/// The time of the machine: the wall clock read once at start, and monotonic time since then.
-///
-/// It never steps while the process lives, whatever is done to the wall clock.
-///
-/// ```
-/// # use core::task::Waker;
-/// # use tidegate_clock::{Clock, ClockWait, SystemClock};
-/// let clock = SystemClock::new();
-/// let before = clock.now();
-/// assert!(clock.now() >= before);
-/// // An instant that has passed is not waited for.
-/// assert_eq!(clock.wake_at(before, Waker::noop()), ClockWait::Reached);
-/// ```
-#[derive(Debug)]
-pub struct SystemClock {
-    anchor: Timestamp,
-    started: Instant,
-    /// The wall clock minus this clock when it was last compared, in nanoseconds above
-    /// [`DRIFT_ZERO`].
-    drift: AtomicU64,
-}
-
-/// No drift: the middle of the range, so that both directions fit one unsigned number.
-const DRIFT_ZERO: u64 = 1 << 63;
-
-impl SystemClock {
-    /// A clock that starts from the wall clock now.
-    pub fn new() -> Self {
-        let anchor = Timestamp::from(SystemTime::now());
-        Self { anchor, started: Instant::now(), drift: AtomicU64::new(DRIFT_ZERO) }
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock for SystemClock {
-    #[inline]
-    fn now(&self) -> Timestamp {
-        self.anchor.saturating_add(self.started.elapsed())
-    }
-
-    fn drift(&self) -> Drift {
-        let wall = Timestamp::from(SystemTime::now());
-        let ours = self.now();
-        let ahead = nanos(wall.saturating_since(ours));
-        let behind = nanos(ours.saturating_since(wall));
-        let current = DRIFT_ZERO.saturating_add(ahead).saturating_sub(behind);
-        // Relaxed: one task compares the clocks, and nothing else depends on the value.
-        let before = self.drift.swap(current, Ordering::Relaxed);
-        Drift {
-            ahead: Duration::from_nanos(current.saturating_sub(before)),
-            behind: Duration::from_nanos(before.saturating_sub(current)),
-        }
-    }
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A clock that only moves when told to, for tests and simulations.
@@ -201,19 +144,12 @@ impl Clock for ManualClock {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-
-    #[test]
-    fn the_system_clock_never_goes_back_and_starts_without_drift() {
-        let clock = SystemClock::new();
-        let first = clock.now();
-        assert!(clock.now() >= first);
-        let Drift { ahead, behind } = clock.drift();
-        assert!(ahead < Duration::from_secs(1) && behind < Duration::from_secs(1));
-    }
 
     /// Counts how often it is woken.
     #[derive(Default)]

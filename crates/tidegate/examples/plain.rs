@@ -1,14 +1,14 @@
 //! Limits in process, without a runtime: `cargo run -p tidegate --example plain`.
 
 use std::error::Error;
-use std::time::SystemTime;
 
-use tidegate::{Cost, Gate, Limit, Permit, Refusal};
+use tidegate::{Clock, Cost, Gate, Limit, Permit, Refusal, SystemClock};
 
-/// A service keeps its gate in a field, or in an `Arc` that threads share.
+/// A service keeps its gate and its clock in fields, or in an `Arc` that threads share.
 #[derive(Debug)]
 pub struct Orders {
     gate: Gate,
+    clock: SystemClock,
 }
 
 impl Orders {
@@ -18,12 +18,12 @@ impl Orders {
             .limit(Limit::rate("per-user", "2/s")?.burst(3).key(["user"]))
             .limit(Limit::concurrency("parallel", 2, "30s")?.key(["user"]))
             .build()?;
-        Ok(Self { gate })
+        Ok(Self { gate, clock: SystemClock::new() })
     }
 
     /// Admits an order, or says why not and when to come back.
     pub fn order(&self, user: &str) -> Result<Permit, Refusal> {
-        self.gate.check(&[("user", user)], Cost::ONE, SystemTime::now().into()).into_result()
+        self.gate.check(&[("user", user)], Cost::ONE, self.clock.now()).into_result()
     }
 }
 

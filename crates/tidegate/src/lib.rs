@@ -2,12 +2,12 @@
 //! when should it come back?
 //!
 //! ```
-//! use std::time::SystemTime;
-//! use tidegate::{Cost, Gate, Limit};
+//! use tidegate::{Clock, Cost, Gate, Limit, SystemClock};
 //!
 //! let gate = Gate::builder("api").limit(Limit::rate("per-user", "100/s")?.key(["user"])).build()?;
+//! let clock = SystemClock::new();
 //! let user = String::from("ada");
-//! let decision = gate.check(&[("user", &user)], Cost::ONE, SystemTime::now().into());
+//! let decision = gate.check(&[("user", &user)], Cost::ONE, clock.now());
 //! if let Some(refusal) = decision.refusal() {
 //!     println!("{refusal}");
 //! }
@@ -15,7 +15,8 @@
 //! ```
 //!
 //! A [`Gate`] holds [limits](Limit) in process; a request is charged to all that match, or to none.
-//! It is pure: `now` is an argument, and no thread is started. With the feature
+//! It is pure: `now` is an argument, and no thread is started. A [`SystemClock`] reads the time for
+//! it. With the feature
 //!
 //! | feature | there is |
 //! |---|---|
@@ -34,13 +35,15 @@
 #[doc(inline)]
 pub use tidegate_core::*;
 
+#[doc(inline)]
+pub use tidegate_clock::{Clock, ClockWait, Drift, ManualClock, SystemClock};
+
 #[cfg(feature = "policy")]
 pub mod policy;
 
 #[cfg(feature = "driver")]
 pub use tidegate_driver::{
-    Admission, AdmissionBuilder, Clock, ClockWait, Driver, EngineHandle, Hold, ManualClock, SystemClock,
-    UntilReadyError, Verdict,
+    Admission, AdmissionBuilder, Driver, EngineHandle, Hold, UntilReadyError, Verdict,
 };
 #[cfg(feature = "driver")]
 pub use tidegate_engine::{BuildError, Request, RequestError};

@@ -81,6 +81,7 @@ pub(crate) const CRATES: &[Rule] = &[
         kind: Edge,
         may_use: &[
             "tidegate-core",
+            "tidegate-clock",
             "tidegate-store",
             "tidegate-engine",
             "tidegate-driver",

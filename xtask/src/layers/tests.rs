@@ -166,6 +166,11 @@ fn what_a_manifest_does_not_inherit_is_named() {
         ["tidegate-core: [lints] in its Cargo.toml must say `workspace = true`"]
     );
     assert_eq!(
+        not_inherited("tidegate-clock", MANIFEST.split("[lints]").next().unwrap()),
+        [""; 0],
+        "its lints are its own"
+    );
+    assert_eq!(
         not_inherited("tidegate-core", &MANIFEST.replace("[lints]", "[dev-dependencies]")),
         ["tidegate-core: [lints] in its Cargo.toml must say `workspace = true`"]
     );
