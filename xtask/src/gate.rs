@@ -3,8 +3,8 @@
 //!
 //! The test programs are compiled once, with faults that can be planted and with clippy's lints as
 //! errors; loom needs a second build of a few libraries. Then the programs, the models and the
-//! examples in the documentation run side by side. The checks before a release are in
-//! [`crate::release`].
+//! examples in the documentation run side by side, and the instructions of the paths that must stay
+//! quick are counted. The checks before a release are in [`crate::release`].
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ use crate::timing_report::TimingReport;
 use crate::tree_state::TreeState;
 use crate::workspace::{self, Member};
 use crate::workspace_build::{TestProgram, build};
-use crate::{checkout, language, layers, planted_faults, prerequisites};
+use crate::{checkout, instructions, language, layers, planted_faults, prerequisites};
 
 /// The features of the facade that are not on by default: its tests and examples need them.
 pub(crate) const FACADE: &str = "tidegate/policy,tidegate/redis,tidegate/tower";
@@ -63,6 +63,7 @@ fn run_steps(members: &[Member], mut timings: Option<TimingReport>) -> bool {
         toolchain_hint(report)
     });
     steps.run("tests", || test(&programs, timings.as_mut()));
+    steps.run("instructions", instructions::check);
     steps.run("package", || plain(packages::check(members, Depth::Packed)));
     if let Some(timings) = timings {
         timings.write();

@@ -11,6 +11,7 @@ mod checkout;
 mod compilers;
 mod feature_sets;
 mod gate;
+mod instructions;
 mod language;
 mod layers;
 mod lines;
@@ -47,6 +48,9 @@ usage: cargo xtask COMMAND
   sleeps      list the sleeps in tests with their reasons
   lines       count lines of code by category and by crate: product, simulators, verification, tools, tests; and of
               Markdown
+  instructions
+              count instructions and allocations of the paths that must stay quick under valgrind, and compare them
+              with crates/tidegate-bench/instructions.txt; with --bless, write that file
   language    list the lines of comments and messages that break the rules for English, and compare their number
               with what is allowed
   lower-allowances
@@ -70,6 +74,8 @@ fn main() -> ExitCode {
         ["ci"] => gate::run_on_clean_checkout(),
         ["layering"] => layers::run(),
         ["layering", "--list"] => layers::list(),
+        ["instructions"] => instructions::run_check(),
+        ["instructions", "--bless"] => instructions::bless(),
         ["language"] => language::run(),
         ["sleeps"] => list_sleeps(),
         ["lines"] => lines::print(),

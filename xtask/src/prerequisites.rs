@@ -7,6 +7,7 @@
 mod fetched;
 mod program;
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::checkout;
 
 use program::{end_within, find, quiet};
 
-/// A program that end-to-end tests of the daemon start, in a package of Debian's.
+/// A program that the gate starts, most of them for end-to-end tests of the daemon, in a package of
+/// Debian's.
 #[derive(Clone, Copy)]
 struct Packaged {
     program: &'static str,
@@ -36,6 +38,7 @@ const PACKAGED: &[Packaged] = &[
     Packaged { program: "python3", package: "python3-venv", service: None },
     Packaged { program: "node", package: "nodejs", service: None },
     Packaged { program: "npm", package: "npm", service: None },
+    Packaged { program: "valgrind", package: "valgrind", service: None },
 ];
 
 /// Run as root around `apt-get`: packages that bring a service start it unless this file says that
@@ -170,6 +173,12 @@ fn apt_get(root: &[&str], arguments: &[&str], packages: &[&str]) -> Command {
         command.args(["-o", option]);
     }
     command
+}
+
+/// The path of valgrind.
+pub(crate) fn valgrind() -> Result<PathBuf, String> {
+    let missing = "valgrind is not installed; as root, run `apt-get install valgrind`";
+    find("valgrind").ok_or_else(|| missing.to_owned())
 }
 
 /// Fetches the database of advisories, which `cargo deny` keeps in the home directory of cargo.

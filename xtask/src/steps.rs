@@ -57,9 +57,9 @@ impl Steps {
             times.add_step(step.name, step.took, &step.report.parts);
         }
         print!("{}", times.slowest(SLOWEST_LISTED));
-        println!("\n{:<10}{:>9}   result", "step", "time");
+        println!("\n{:<13}{:>9}   result", "step", "time");
         self.finished.iter().filter(|step| step.report.tally != Tally::default()).for_each(print_row);
-        let total = format!("{:<10}{:>9}   {beside}", "total", in_words(self.began.elapsed()));
+        let total = format!("{:<13}{:>9}   {beside}", "total", in_words(self.began.elapsed()));
         println!("{}", total.trim_end());
         let total = self.finished.iter().fold(Tally::default(), |sum, step| sum.plus(step.report.tally));
         println!("\n{total}");
@@ -81,7 +81,7 @@ impl FinishedStep {
 fn print_row(step: &FinishedStep) {
     let StepReport { tally, note, .. } = &step.report;
     let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
-    println!("{:<10}{:>9}   {}: {tally}{note}", step.name, in_words(step.took), step.word());
+    println!("{:<13}{:>9}   {}: {tally}{note}", step.name, in_words(step.took), step.word());
 }
 
 /// The report of a step that passed or failed.

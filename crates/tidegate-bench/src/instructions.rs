@@ -74,6 +74,12 @@ impl Kind {
         (Self::QueueRefuse, "queue-refuse"),
         (Self::QueueShed, "queue-shed"),
     ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(kind, _)| *kind == self);
+        named.map(|(_, name)| *name).expect("every kind is in the list of all")
+    }
 }
 
 /// Makes `calls` calls of a kind; returns how many were admitted. Time moves by a microsecond a

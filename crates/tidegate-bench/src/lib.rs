@@ -11,6 +11,7 @@
 pub mod calls;
 pub mod clock;
 pub mod flood;
+pub mod gated_paths;
 pub mod hammer;
 pub mod instructions;
 pub mod machine;

@@ -12,7 +12,7 @@ use tidegate_bench::instructions::{self, Kind};
 use tidegate_bench::memory::{self, Keeper};
 use tidegate_bench::report::{Extent, compare, write_between_markers};
 use tidegate_bench::timing::Effort;
-use tidegate_bench::{clock, hammer, machine, windows};
+use tidegate_bench::{clock, gated_paths, hammer, machine, windows};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Tidegate, and its rivals beside it when built with --features rivals")]
@@ -68,6 +68,8 @@ enum Command {
     Windows,
     /// Counts instructions and allocations a call, if valgrind is installed.
     Instructions,
+    /// Makes the calls that the gate counts under callgrind.
+    GatedPaths,
     /// Makes calls of one kind, for valgrind or perf.
     Work {
         /// The kind.
@@ -131,6 +133,10 @@ fn main() -> ExitCode {
         }
         Command::Instructions => {
             println!("{}", instructions::table());
+            ExitCode::SUCCESS
+        }
+        Command::GatedPaths => {
+            gated_paths::run();
             ExitCode::SUCCESS
         }
         Command::Work { kind, calls } => {

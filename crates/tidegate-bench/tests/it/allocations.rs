@@ -1,6 +1,8 @@
 use tidegate_bench::calls::{
     HOT, access, capacity, check_one, check_sixteen, check_three, gate, gate_of_one, warm_capacity,
 };
+use tidegate_bench::gated_paths::{CALLS, PATHS};
+use tidegate_bench::instructions::work;
 use tidegate_bench::workload::{self, START, table_of_words};
 
 const KEYS: [&str; 3] = ["api-key-000000000001", "user----000000000001", HOT];
@@ -43,5 +45,24 @@ fn an_access_is_admitted_without_an_allocation_cold_and_warm() {
             count
         };
         assert_eq!((0..20_000).map(admit).sum::<u64>(), 0);
+    }
+}
+
+/// The gate counts these under valgrind too, but not on every machine.
+#[test]
+#[expect(clippy::cast_precision_loss, reason = "counts of a test are small")]
+fn every_gated_path_allocates_as_often_as_its_baseline_says() {
+    let baselines = include_str!("../../instructions.txt");
+    let [_, few, many] = CALLS;
+    for kind in PATHS {
+        let name = kind.name();
+        let line = baselines.lines().find(|line| line.split(' ').next() == Some(name));
+        let baseline = line.and_then(|line| line.split(' ').nth(2)?.parse::<f64>().ok());
+        let baseline = baseline.unwrap_or_else(|| {
+            panic!("instructions.txt has no {name}; run `cargo xtask instructions --bless`")
+        });
+        let of = |calls| allocations(|| assert!(work(*kind, calls) <= calls)) as f64;
+        let a_call = (of(many) - of(few)) / (many - few) as f64;
+        assert!((a_call - baseline).abs() < 0.01, "{name}: {a_call} allocations a call, not {baseline}");
     }
 }
