@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use tidegate_core::algorithm::Bucket;
-use tidegate_core::{Algorithm, Cost, Decision, Gate, Limit, Rate, Reason, Refusal, TableConfig, Timestamp};
+use tidegate_core::{
+    Algorithm, Cost, Decision, Gate, Limit, Rate, Reason, TableConfig, Timestamp, UnreadRefusal,
+};
 
 use crate::calls::gate;
 use crate::machine::resident_bytes;
@@ -106,7 +108,7 @@ pub fn flood(flood: &Flood) -> Flooded {
 /// Why a customer is refused; `None` if it is not.
 fn customer(gate: &Gate, number: u64, now: Timestamp) -> Option<Reason> {
     let name = Name::from_number(number);
-    gate.check(&[("customer", name.as_str())], Cost::ONE, now).refusal().map(Refusal::reason)
+    gate.check(&[("customer", name.as_str())], Cost::ONE, now).unread_refusal().map(UnreadRefusal::reason)
 }
 
 /// A number as 20 digits, made without allocating.

@@ -98,6 +98,19 @@ impl Algorithm {
         }
     }
 
+    /// Units left at `now` in a state that is one word; [`Algorithm::limit`] for an algorithm that
+    /// keeps more.
+    pub(crate) fn remaining(&self, state: State, now: Timestamp) -> u64 {
+        match self {
+            Self::Bucket(counter) => counter.remaining(state, now),
+            Self::SlidingCounter(counter) => counter.remaining(state, now),
+            Self::Fixed(counter) => counter.remaining(state, now),
+            #[cfg(feature = "calendar")]
+            Self::Calendar(counter) => counter.remaining(state, now),
+            Self::Rolling(_) | Self::Concurrency(_) => self.limit(),
+        }
+    }
+
     /// The IANA name of the time zone whose civil windows it counts in; `None` for all but calendar
     /// limits.
     pub fn civil_zone(&self) -> Option<&str> {

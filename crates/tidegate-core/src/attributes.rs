@@ -27,27 +27,33 @@ use crate::text::Text;
 /// Names are compared byte by byte. For a duplicate name the first value counts. At most
 /// [`Attributes::MAX`] pairs are read; the protocols reject requests with more before they reach a
 /// gate.
+///
+/// [`PairAttributes`] is the same with a lifetime of its own for the values.
+pub type Attributes<'a> = PairAttributes<'a, 'a>;
+
+/// [`Attributes`] whose pairs are borrowed for `'p` and whose values live for `'v`: a decision may
+/// be kept when the list of pairs is gone.
 #[derive(Clone, Copy)]
-pub struct Attributes<'a>(Pairs<'a>);
+pub struct PairAttributes<'p, 'v>(Pairs<'p, 'v>);
 
 #[derive(Clone, Copy)]
-enum Pairs<'a> {
-    Borrowed(&'a [(&'a str, &'a str)]),
-    Other(&'a dyn PairSource),
+enum Pairs<'p, 'v> {
+    Borrowed(&'p [(&'v str, &'v str)]),
+    Other(&'p dyn PairSource),
 }
 
-impl<'a> Attributes<'a> {
+impl<'p, 'v> PairAttributes<'p, 'v> {
     /// How many attributes of a request are read; later ones count as absent.
     pub const MAX: usize = 64;
 
     /// The attributes in `pairs`.
-    pub const fn new(pairs: &'a [(&'a str, &'a str)]) -> Self {
+    pub const fn new(pairs: &'p [(&'v str, &'v str)]) -> Self {
         Self(Pairs::Borrowed(pairs))
     }
 
     /// The value of the first attribute called `name`.
     #[inline]
-    pub fn get(&self, name: &str) -> Option<&'a str> {
+    pub fn get(&self, name: &str) -> Option<&'p str> {
         match self.0 {
             Pairs::Borrowed(pairs) => Self::find(pairs, name),
             Pairs::Other(source) => source.value_of(name),
@@ -56,7 +62,7 @@ impl<'a> Attributes<'a> {
 
     /// The pairs, if they are a slice.
     #[inline]
-    pub(crate) const fn as_pairs(&self) -> Option<&'a [(&'a str, &'a str)]> {
+    pub(crate) const fn as_pairs(&self) -> Option<&'p [(&'v str, &'v str)]> {
         match self.0 {
             Pairs::Borrowed(pairs) => Some(pairs),
             Pairs::Other(_) => None,
@@ -65,10 +71,10 @@ impl<'a> Attributes<'a> {
 
     /// The value of the first of these pairs with this name.
     #[inline]
-    pub(crate) fn find(pairs: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {
+    pub(crate) fn find(pairs: &[(&str, &'v str)], name: &str) -> Option<&'v str> {
         // A loop, since the search of an iterator is a call where several places have it.
         for (called, value) in &pairs[..pairs.len().min(Self::MAX)] {
-            if *called == name {
+            if is_same_name(called, name) {
                 return Some(value);
             }
         }
@@ -76,7 +82,7 @@ impl<'a> Attributes<'a> {
     }
 
     /// All pairs that count, in the order they were given.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'p str, &'p str)> + Clone + use<'p, 'v> {
         let pairs = self.0;
         (0..Self::MAX).map_while(move |index| match pairs {
             Pairs::Borrowed(pairs) => pairs.get(index).copied(),
@@ -85,21 +91,41 @@ impl<'a> Attributes<'a> {
     }
 }
 
-impl Default for Attributes<'_> {
+/// Whether two names are equal. Names are short: two overlapping words are compared sooner than a
+/// comparison of any length is called.
+#[inline]
+pub(crate) fn is_same_name(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    one.len() == other.len()
+        && match one.len() {
+            2..4 => has_same_ends::<2>(one, other),
+            4..=8 => has_same_ends::<4>(one, other),
+            9..=16 => has_same_ends::<8>(one, other),
+            _ => one == other,
+        }
+}
+
+/// Whether the first and the last `N` bytes are equal.
+#[inline]
+fn has_same_ends<const N: usize>(one: &[u8], other: &[u8]) -> bool {
+    one.first_chunk::<N>() == other.first_chunk() && one.last_chunk::<N>() == other.last_chunk()
+}
+
+impl Default for PairAttributes<'_, '_> {
     fn default() -> Self {
         Self::new(&[])
     }
 }
 
-impl PartialEq for Attributes<'_> {
+impl PartialEq for PairAttributes<'_, '_> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl Eq for Attributes<'_> {}
+impl Eq for PairAttributes<'_, '_> {}
 
-impl fmt::Debug for Attributes<'_> {
+impl fmt::Debug for PairAttributes<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
@@ -124,12 +150,12 @@ fn first_called<'a>(name: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>)
 
 /// A pair of a name and a value that [`Attributes`] are made of. This trait is implemented here
 /// only.
-pub trait AttributePair: private::Sealed + Sized {
+pub trait AttributePair<'v>: private::Sealed + Sized {
     #[doc(hidden)]
-    fn in_array<const N: usize>(pairs: &[Self; N]) -> Attributes<'_>;
+    fn in_array<const N: usize>(pairs: &[Self; N]) -> PairAttributes<'_, 'v>;
     #[doc(hidden)]
     #[expect(clippy::ptr_arg, reason = "a trait object is made of the `Vec`, not of a slice")]
-    fn in_vec(pairs: &Vec<Self>) -> Attributes<'_>;
+    fn in_vec(pairs: &Vec<Self>) -> PairAttributes<'_, 'v>;
 }
 
 mod private {
@@ -139,15 +165,15 @@ mod private {
 
 impl private::Sealed for (&str, &str) {}
 
-impl AttributePair for (&str, &str) {
+impl<'v> AttributePair<'v> for (&'v str, &'v str) {
     #[inline]
-    fn in_array<const N: usize>(pairs: &[Self; N]) -> Attributes<'_> {
-        Attributes::new(pairs)
+    fn in_array<const N: usize>(pairs: &[Self; N]) -> PairAttributes<'_, 'v> {
+        PairAttributes::new(pairs)
     }
 
     #[inline]
-    fn in_vec(pairs: &Vec<Self>) -> Attributes<'_> {
-        Attributes::new(pairs)
+    fn in_vec(pairs: &Vec<Self>) -> PairAttributes<'_, 'v> {
+        PairAttributes::new(pairs)
     }
 }
 
@@ -156,13 +182,13 @@ macro_rules! pairs_of {
     ($($name:ty, $value:ty;)*) => {$(
         impl private::Sealed for ($name, $value) {}
 
-        impl AttributePair for ($name, $value) {
-            fn in_array<const N: usize>(pairs: &[Self; N]) -> Attributes<'_> {
-                Attributes(Pairs::Other(pairs))
+        impl<'v> AttributePair<'v> for ($name, $value) {
+            fn in_array<const N: usize>(pairs: &[Self; N]) -> PairAttributes<'_, 'v> {
+                PairAttributes(Pairs::Other(pairs))
             }
 
-            fn in_vec(pairs: &Vec<Self>) -> Attributes<'_> {
-                Attributes(Pairs::Other(pairs))
+            fn in_vec(pairs: &Vec<Self>) -> PairAttributes<'_, 'v> {
+                PairAttributes(Pairs::Other(pairs))
             }
         }
 
@@ -213,40 +239,42 @@ impl<K: AsRef<str> + Sync, V: AsRef<str> + Sync> PairSource for BTreeMap<K, V> {
 }
 
 /// No attributes.
-impl From<()> for Attributes<'_> {
+impl From<()> for PairAttributes<'_, '_> {
     fn from((): ()) -> Self {
         Self::default()
     }
 }
 
-impl<'a, P: AttributePair, const N: usize> From<&'a [P; N]> for Attributes<'a> {
+impl<'p, 'v, P: AttributePair<'v>, const N: usize> From<&'p [P; N]> for PairAttributes<'p, 'v> {
     #[inline]
-    fn from(pairs: &'a [P; N]) -> Self {
+    fn from(pairs: &'p [P; N]) -> Self {
         P::in_array(pairs)
     }
 }
 
-impl<'a, P: AttributePair> From<&'a Vec<P>> for Attributes<'a> {
+impl<'p, 'v, P: AttributePair<'v>> From<&'p Vec<P>> for PairAttributes<'p, 'v> {
     #[inline]
-    fn from(pairs: &'a Vec<P>) -> Self {
+    fn from(pairs: &'p Vec<P>) -> Self {
         P::in_vec(pairs)
     }
 }
 
-impl<'a> From<&'a [(&'a str, &'a str)]> for Attributes<'a> {
-    fn from(pairs: &'a [(&'a str, &'a str)]) -> Self {
+impl<'p, 'v> From<&'p [(&'v str, &'v str)]> for PairAttributes<'p, 'v> {
+    fn from(pairs: &'p [(&'v str, &'v str)]) -> Self {
         Self::new(pairs)
     }
 }
 
-impl<'a, K: AsRef<str> + Sync, V: AsRef<str> + Sync, S: Sync> From<&'a HashMap<K, V, S>> for Attributes<'a> {
-    fn from(map: &'a HashMap<K, V, S>) -> Self {
+impl<'p, K: AsRef<str> + Sync, V: AsRef<str> + Sync, S: Sync> From<&'p HashMap<K, V, S>>
+    for PairAttributes<'p, '_>
+{
+    fn from(map: &'p HashMap<K, V, S>) -> Self {
         Self(Pairs::Other(map))
     }
 }
 
-impl<'a, K: AsRef<str> + Sync, V: AsRef<str> + Sync> From<&'a BTreeMap<K, V>> for Attributes<'a> {
-    fn from(map: &'a BTreeMap<K, V>) -> Self {
+impl<'p, K: AsRef<str> + Sync, V: AsRef<str> + Sync> From<&'p BTreeMap<K, V>> for PairAttributes<'p, '_> {
+    fn from(map: &'p BTreeMap<K, V>) -> Self {
         Self(Pairs::Other(map))
     }
 }

@@ -19,6 +19,7 @@ mod charge;
 mod decide;
 mod explain;
 mod kept_specs;
+mod lateness;
 mod leased;
 mod located;
 mod located_counters;
@@ -27,6 +28,7 @@ mod operations;
 mod permit;
 mod probe;
 mod store_limits;
+mod unread_refusal;
 #[cfg(feature = "calendar")]
 mod zone_specs;
 
@@ -53,6 +55,8 @@ pub use located_counters::LocatedCounters;
 pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
 pub use store_limits::{CounterPlace, ExactLimit, LocalLimit, Located};
+
+pub use unread_refusal::{RefusalNumbers, UnreadRefusal};
 
 pub use crate::scope::KeyBytes;
 
@@ -89,6 +93,8 @@ pub struct Gate {
     pub(crate) table: Arc<KeyTable>,
     pub(crate) names: Names,
     pub(crate) limits: Box<[build::Compiled]>,
+    /// Whether each limit applies to every request that has its key, by its own numbers.
+    pub(crate) is_plain: bool,
     /// Whether limits with `Consistency::Exact` are left to the caller, who asks a store.
     pub(crate) exact_in_store: bool,
     /// Whether there are limits with `Consistency::Leased` that are left to the caller, who holds

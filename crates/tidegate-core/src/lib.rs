@@ -52,12 +52,13 @@ mod scope;
 mod sync;
 
 pub use algorithm::{Algorithm, AlgorithmError};
-pub use attributes::Attributes;
+pub use attributes::{Attributes, PairAttributes};
 pub use class::Class;
 pub use cost::Cost;
 pub use error_chain::error_chain;
 pub use gate::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use gate::{Decision, Gate, GateBuilder, GateError, LimitStatus, Peek, Permit};
+pub use gate::{RefusalNumbers, UnreadRefusal};
 pub use limit::{Limit, LimitError};
 pub use matcher::Matcher;
 pub use namespace::NamespaceConfig;

@@ -8,7 +8,7 @@ use core::hash::Hasher;
 use smallvec::SmallVec;
 
 use crate::address::network_of;
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, PairAttributes, is_same_name};
 use crate::limit::{KeyPart, Missing};
 use crate::table::{KeyHash, KeyTable};
 use crate::text::Text;
@@ -48,31 +48,54 @@ impl Names {
         self.texts[usize::from(index)].clone()
     }
 
-    /// Picks the values of these names out of a request.
+    /// How many of these pairs have the names in their order, from the first on. A caller sends the
+    /// same list each time, often in the order of the policy; then no earlier pair has the name of
+    /// a later one.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
-    pub(crate) fn read<'a>(&self, attributes: Attributes<'a>, values: &mut Values<'a>) {
-        // Most requests bring a slice of pairs; looked at here, the search stays in this place.
+    pub(crate) fn in_order(&self, pairs: &[(&str, &str)]) -> usize {
+        let mut count = 0;
+        for (name, (called, _)) in self.names.iter().zip(pairs) {
+            if !is_same_name(called, name) {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// The value of the name at a position among pairs of which so many are [in
+    /// order](Self::in_order).
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(crate) fn value<'a>(
+        &self,
+        pairs: &[(&str, &'a str)],
+        in_order: usize,
+        index: u16,
+    ) -> Option<&'a str> {
+        match pairs.get(usize::from(index)) {
+            Some((_, value)) if usize::from(index) < in_order => Some(value),
+            _ => Attributes::find(pairs, self.get(index)),
+        }
+    }
+
+    /// Picks the values of these names out of a request.
+    pub(crate) fn read<'a>(&self, attributes: PairAttributes<'a, '_>, values: &mut Values<'a>) {
         match attributes.as_pairs() {
             Some(pairs) => {
-                for name in &self.names {
-                    values.push(Attributes::find(pairs, name));
-                }
+                let in_order = self.in_order(pairs);
+                values.extend((0..self.names.len()).map(|index| self.value(pairs, in_order, index as u16)));
             }
-            None => self.read_others(attributes, values),
+            None => values.extend(self.names.iter().map(|name| attributes.get(name))),
         }
     }
 
     /// The values of these names in a request.
-    pub(crate) fn values<'a>(&self, attributes: Attributes<'a>) -> Values<'a> {
+    pub(crate) fn values<'a>(&self, attributes: PairAttributes<'a, '_>) -> Values<'a> {
         let mut values = Values::new();
         self.read(attributes, &mut values);
         values
-    }
-
-    #[inline(never)]
-    fn read_others<'a>(&self, attributes: Attributes<'a>, values: &mut Values<'a>) {
-        values.extend(self.names.iter().map(|name| attributes.get(name)));
     }
 }
 
@@ -102,13 +125,13 @@ impl Part {
         self.ipv6_prefix.is_some_and(|prefix| network_of(value, prefix).is_none())
     }
 
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
     fn write(self, value: &str, hasher: &mut impl Hasher) {
-        let network = self.ipv6_prefix.and_then(|prefix| network_of(value, prefix));
-        let bytes = network.as_ref().map_or(value.as_bytes(), AsRef::as_ref);
-        // The kind and the length first: `value` cannot be read as the end of one part and the
-        // start of the next.
-        hasher.write_u64((bytes.len() as u64) << 2 | if network.is_some() { 2 } else { 1 });
-        hasher.write(bytes);
+        match self.ipv6_prefix {
+            None => write_part(value.as_bytes(), 1, hasher),
+            Some(prefix) => write_address(value, prefix, hasher),
+        }
     }
 
     /// Appends the part as bytes that no other part has.
@@ -122,6 +145,22 @@ impl Part {
         out.push(if network.is_some() { 2 } else { 1 });
         out.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
         out.extend_from_slice(bytes);
+    }
+}
+
+/// The kind and the length come first: the bytes cannot be read as the end of one part and the
+/// start of the next.
+#[inline]
+fn write_part(bytes: &[u8], kind: u64, hasher: &mut impl Hasher) {
+    hasher.write_u64((bytes.len() as u64) << 2 | kind);
+    hasher.write(bytes);
+}
+
+#[inline(never)]
+fn write_address(value: &str, ipv6_prefix: u8, hasher: &mut impl Hasher) {
+    match network_of(value, ipv6_prefix) {
+        Some(network) => write_part(network.as_ref(), 2, hasher),
+        None => write_part(value.as_bytes(), 1, hasher),
     }
 }
 
@@ -154,16 +193,23 @@ impl Scope {
         Self { parts, missing, start }
     }
 
-    /// The key of a request with these values.
+    /// The key of a request whose attributes have these values, by their positions in [`Names`].
     #[expect(
         clippy::inline_always,
         reason = "the values of most requests are in registers where this is called"
     )]
     #[inline(always)]
-    pub(crate) fn key(&self, values: &Values<'_>) -> Keyed {
+    pub(crate) fn key<'v>(&self, value_of: impl Fn(u16) -> Option<&'v str>) -> Keyed {
         let mut hasher = self.start.clone();
+        // Most limits count by one attribute: no other part has to be told from it.
+        if let [Part { attribute, ipv6_prefix: None }] = &*self.parts
+            && let Some(value) = value_of(*attribute)
+        {
+            hasher.write(value.as_bytes());
+            return Keyed::On(KeyHash(hasher.finish()));
+        }
         for part in &self.parts {
-            match values[usize::from(part.attribute)] {
+            match value_of(part.attribute) {
                 Some(value) => part.write(value, &mut hasher),
                 None => match self.missing {
                     Missing::Skip => return Keyed::Skipped,
@@ -175,8 +221,15 @@ impl Scope {
         Keyed::On(KeyHash(hasher.finish()))
     }
 
+    /// The key of a request with these values.
+    #[expect(clippy::inline_always, reason = "as `Scope::key`")]
+    #[inline(always)]
+    pub(crate) fn key_of(&self, values: &[Option<&str>]) -> Keyed {
+        self.key(|attribute| values[usize::from(attribute)])
+    }
+
     /// The bytes of the key, for a store that keeps whole keys.
-    pub(crate) fn key_bytes(&self, values: &Values<'_>) -> KeyBytes {
+    pub(crate) fn key_bytes(&self, values: &[Option<&str>]) -> KeyBytes {
         let mut out = KeyBytes::new();
         for part in &self.parts {
             part.append(values[usize::from(part.attribute)], &mut out);

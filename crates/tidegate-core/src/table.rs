@@ -61,7 +61,7 @@ pub(crate) use refund_sets::RefundSets;
 pub use seed::random_seed;
 use specs::SpecGuard;
 pub(crate) use specs::{Spec, SpecId, SpecNumber, SpecOwner, SpecPin, Specs};
-pub(crate) use word::{Entry, KeyHash, Unwritten};
+pub(crate) use word::{Entry, FirstLine, KeyHash, Unwritten};
 use word::{LINE, SPEC_MASK, STATE_BITS, TAG_SHIFT};
 
 use crate::algorithm::State;
@@ -358,15 +358,15 @@ impl KeyTable {
         self.hasher.build_hasher()
     }
 
-    /// Starts the loads of both lines of `key`, so that a later [`KeyTable::look`] finds them near.
+    /// Starts the load of the first line of a key, so that a later [`KeyTable::look_from`] finds it
+    /// near. Few keys stand in another line: see [`KeyTable::nearest_of`].
     ///
     /// The loads of several keys overlap where single decisions would wait for each in turn.
-    #[inline]
-    pub(crate) fn touch(&self, key: KeyHash) -> u64 {
-        let [first, second] = self.lines_of(key);
-        // Relaxed: the values are thrown away.
-        let near = self.word(first).load(Ordering::Relaxed) ^ self.word(second).load(Ordering::Relaxed);
-        near as u64
+    #[expect(clippy::inline_always, reason = "as `look`")]
+    #[inline(always)]
+    pub(crate) fn touch(&self, FirstLine(start): FirstLine) -> u64 {
+        // Relaxed: the value is thrown away.
+        self.word(start).load(Ordering::Relaxed) as u64
     }
 
     /// Finds `key`.
@@ -376,7 +376,20 @@ impl KeyTable {
     )]
     #[inline(always)]
     pub(crate) fn look(&self, key: KeyHash) -> Entry {
-        if let Some(entry) = self.look_in(self.line_start(key), key) {
+        self.look_from(self.first_line(key), key)
+    }
+
+    /// Where `key` stands, if its first line has room.
+    #[inline]
+    pub(crate) fn first_line(&self, key: KeyHash) -> FirstLine {
+        FirstLine(self.line_start(key))
+    }
+
+    /// [`KeyTable::look`], where the first line is known.
+    #[expect(clippy::inline_always, reason = "as `look`")]
+    #[inline(always)]
+    pub(crate) fn look_from(&self, FirstLine(start): FirstLine, key: KeyHash) -> Entry {
+        if let Some(entry) = self.look_in(start, key) {
             return entry;
         }
         match self.look_in(self.line_start(key.next()), key) {
@@ -415,6 +428,28 @@ impl KeyTable {
         None
     }
 
+    /// Writes `state` in place of the one that `entry` has, under the same spec and by one
+    /// exchange; `false` if the word has changed. The instant was [noted](Self::note) before.
+    #[expect(clippy::inline_always, reason = "as `look`")]
+    #[inline(always)]
+    pub(crate) fn overwrite(&self, entry: Entry, state: State) -> bool {
+        let word = entry.word >> STATE_BITS << STATE_BITS | u128::from(state.to_bits());
+        self.exchange(entry.slot, entry.word, word).is_ok()
+    }
+
+    /// Notes the instant of a write.
+    #[inline]
+    pub(crate) fn note(&self, now: Timestamp) {
+        if now.as_nanos() >= self.noted_from.load(portable_atomic::Ordering::Relaxed) {
+            self.note_write(now);
+        }
+    }
+
+    #[inline]
+    fn word_of(key: KeyHash, spec: SpecNumber, state: State) -> u128 {
+        key.tag() << TAG_SHIFT | u128::from(spec.get()) << STATE_BITS | u128::from(state.to_bits())
+    }
+
     /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says.
     /// `spec` must be pinned, or be the one that `entry` has.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
@@ -427,11 +462,8 @@ impl KeyTable {
         state: State,
         now: Timestamp,
     ) -> Result<Entry, Unwritten> {
-        if now.as_nanos() >= self.noted_from.load(portable_atomic::Ordering::Relaxed) {
-            self.note_write(now);
-        }
-        let word =
-            key.tag() << TAG_SHIFT | u128::from(spec.get()) << STATE_BITS | u128::from(state.to_bits());
+        self.note(now);
+        let word = Self::word_of(key, spec, state);
         if entry.is_absent() {
             return self.insert(key, word, now);
         }
@@ -610,6 +642,8 @@ impl KeyTable {
         found.as_ref().and_then(SpecGuard::spec).map(ask)
     }
 
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
     fn exchange(&self, slot: u32, old: u128, new: u128) -> Result<(), u128> {
         // AcqRel: publishes a ring or permits made before the handle in `new` to the acquire in
         // `look`, and takes in what was published with `old`. Acquire on failure: the word seen

@@ -219,24 +219,26 @@ impl Bucket {
         within_burst.max(into_debt)
     }
 
-    /// The answer where there is no room. Kept apart because it divides, and refusals may take
-    /// their time.
-    #[cold]
-    fn refuse(&self, tat: u64, cost: Cost, now: Timestamp) -> Verdict {
+    /// The answer where there is no room for a charge of so many ticks, at `now`, which reads
+    /// `level`. Kept apart because it divides.
+    #[inline(never)]
+    fn refuse(&self, tat: u64, (charge, level): (u64, u64), cost: Cost, now: Timestamp) -> Verdict {
         let largest = self.burst.saturating_add(self.debt);
         if cost.units() > largest {
             return Verdict::Never { largest };
         }
-        let charge = self.scale.ticks(cost.units());
         let until = self.scale.instant(tat.saturating_sub(self.used_at_most(charge))).max(now);
-        // Past the end of the ticks there is no instant at which it would be admitted.
-        let in_range = tat.max(self.scale.level(until)).checked_add(charge).is_some();
+        // Past the end of the ticks there is no instant at which it would be admitted. `until`
+        // reads at most `tat` or `level`, and a tick or few more.
+        let in_range = tat.max(level).saturating_add(charge) < u64::MAX / 2
+            || tat.max(self.scale.level(until)).checked_add(charge).is_some();
         Verdict::Wait { until: if in_range { until } else { Timestamp::MAX } }
     }
 }
 
 impl Counter for Bucket {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the usual limit is decided in registers")]
+    #[inline(always)]
     fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State) {
         let tat = state.to_bits();
         let level = self.scale.level(now);
@@ -247,7 +249,7 @@ impl Counter for Bucket {
         if fits && let Some(next) = tat.max(level).checked_add(charge) {
             return (Verdict::Admit, State::from_bits(next));
         }
-        (self.refuse(tat, cost, now), state)
+        (self.refuse(tat, (charge, level), cost, now), state)
     }
 
     fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State {

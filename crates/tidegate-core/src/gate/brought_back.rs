@@ -6,9 +6,8 @@
 //! and decided anew. So the waits that are told afterwards are kept, and a decision that admits
 //! looks for nothing.
 
-use core::time::Duration;
-
 use super::charge::with_counter;
+use super::lateness::{LATE_MAX, longest_wait};
 use super::probe::Probe;
 use crate::algorithm::{Algorithm, Counter};
 use crate::cost::Cost;
@@ -18,28 +17,21 @@ use crate::table::{KeyTable, Unwritten};
 use crate::time::Timestamp;
 
 impl KeyTable {
-    /// Brings the counter of a refused probe back and decides it anew, if it is further ahead than
+    /// A refused probe whose counter is brought back and decided anew, if it is further ahead than
     /// its limit could have written by now; `until` is the end of the wait it told.
-    #[inline]
-    pub(super) fn bring_back_if_ahead(
+    #[cold]
+    pub(super) fn bring_back_if_longer<'g>(
         &self,
-        probe: &mut Probe<'_>,
+        mut probe: Probe<'g>,
         until: Timestamp,
         cost: Cost,
         now: Timestamp,
-    ) {
-        // No limit asks for less, and the length of a full drain is a division.
-        if until > now.saturating_add(LATE_MAX) {
-            self.bring_back_if_longer(probe, until, cost, now);
-        }
-    }
-
-    #[cold]
-    fn bring_back_if_longer(&self, probe: &mut Probe<'_>, until: Timestamp, cost: Cost, now: Timestamp) {
+    ) -> Probe<'g> {
         let longest = longest_wait(probe.algorithm).saturating_add(LATE_MAX);
-        if until > now.saturating_add(longest) && self.bring_back(probe, now) {
-            self.answer(probe, cost, now);
+        if until > now.saturating_add(longest) && self.bring_back(&mut probe, now) {
+            self.answer(&mut probe, cost, now);
         }
+        probe
     }
 
     /// Whether the counter of a probe was ahead, and is not now.
@@ -78,18 +70,5 @@ impl KeyTable {
                 Err(Unwritten::Full { .. }) => return false,
             }
         }
-    }
-}
-
-/// How late a `now` may be when it comes to a decision, since its thread was put aside after it
-/// read the clock. Nothing is brought back to such a `now`: what other threads charged since would
-/// leave its window too early.
-pub(super) const LATE_MAX: Duration = Duration::from_mins(1);
-
-/// A wait that is no longer needs no second look: a window, a full drain, or a hold.
-fn longest_wait(algorithm: &Algorithm) -> Duration {
-    match algorithm {
-        Algorithm::Concurrency(concurrency) => concurrency.hold(),
-        other => other.window().unwrap_or(Duration::MAX),
     }
 }

@@ -198,8 +198,8 @@ impl GateBuilder {
             let divided = (members, plans.as_ref());
             let mut limit =
                 Compiled::new((&namespace, owner), limit, divided, &run_time, &table, &mut names)?;
-            limit.is_in_store =
-                (exact_in_store && limit.is_exact()) || (leased_in_store && limit.is_leased());
+            limit
+                .set_in_store((exact_in_store && limit.is_exact()) || (leased_in_store && limit.is_leased()));
             compiled.push(limit);
         }
         let block_spec = table
@@ -215,6 +215,7 @@ impl GateBuilder {
             owner,
             table,
             names,
+            is_plain: limits.iter().all(|limit| limit.is_plain),
             limits,
             exact_in_store,
             has_leased,

@@ -312,7 +312,7 @@ impl KeyTable {
         probe.entry = self.look(probe.key);
         if let Some(cost) = line.cost {
             self.answer(probe, cost, now);
-            line.state = probe.before;
+            line.state = self.state(probe, now);
             return;
         }
         line.state = self.state(probe, now);
@@ -414,7 +414,7 @@ impl<'l> Line<'l> {
         numbers: &'l CarriedAlgorithm<'_>,
     ) -> Self {
         let key = limit.hash(namespace, &limit.identity(), table);
-        let probe = Probe::new(0, key, &numbers.algorithm, numbers.spec);
+        let probe = Probe::new((0, key), &numbers.algorithm, numbers.spec, table);
         Self { probe, cost: Cost::new(limit.cost), charge: None, state: State::EMPTY }
     }
 

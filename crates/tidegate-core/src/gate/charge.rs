@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Gate;
+use super::lateness::LATE_MAX;
 use super::permit::Permit;
 use super::probe::{Answer, Probe};
 use crate::algorithm::{Algorithm, Charged, Concurrency, Counter, Rolling, State, Verdict};
@@ -101,10 +102,13 @@ impl KeyTable {
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
     pub(super) fn read(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
-        probe.entry = self.look(probe.key);
+        probe.entry = self.look_from(probe.line, probe.key);
         self.answer(probe, cost, now);
-        if let Answer::Wait { until } = probe.answer {
-            self.bring_back_if_ahead(probe, until, cost, now);
+        // No limit asks for less, and the length of a full drain is a division.
+        if let Answer::Wait { until } = probe.answer
+            && until > now.saturating_add(LATE_MAX)
+        {
+            *probe = self.bring_back_if_longer(*probe, until, cost, now);
         }
     }
 
@@ -112,15 +116,40 @@ impl KeyTable {
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
     pub(super) fn answer(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
-        let state = self.state(probe, now);
-        let (verdict, next) = with_counter!(
-            probe.algorithm,
-            counter => counter.decide(state, cost, now),
-            (self.verdict_beside(probe.algorithm, state, cost, now), state)
-        );
-        probe.before = state;
+        let is_own = probe.entry.spec_bits() == probe.spec.bits();
+        let state = if is_own { probe.entry.state() } else { self.state(probe, now) };
+        let (verdict, next) = self.verdict(probe.algorithm, state, cost, now);
+        probe.is_exchange = is_own && verdict == Verdict::Admit && probe.algorithm.is_counter();
         probe.next = next;
         probe.answer = verdict.into();
+    }
+
+    /// The verdict of an algorithm in this state, and the state after the charge where one word is
+    /// the whole state.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(super) fn verdict(
+        &self,
+        algorithm: &Algorithm,
+        state: State,
+        cost: Cost,
+        now: Timestamp,
+    ) -> (Verdict, State) {
+        match algorithm {
+            Algorithm::Bucket(bucket) => bucket.decide(state, cost, now),
+            other => self.decide_by(other, state, cost, now),
+        }
+    }
+
+    /// The verdict of an algorithm that is no bucket. Apart, so that the usual limit is decided in
+    /// registers.
+    #[inline(never)]
+    fn decide_by(&self, algorithm: &Algorithm, state: State, cost: Cost, now: Timestamp) -> (Verdict, State) {
+        with_counter!(
+            algorithm,
+            counter => counter.decide(state, cost, now),
+            (self.verdict_beside(algorithm, state, cost, now), state)
+        )
     }
 
     /// The verdict of an algorithm whose state is a ring or permits.
@@ -161,16 +190,11 @@ impl KeyTable {
         }
     }
 
-    /// The delay before the first retry of a request that this probe of a concurrency limit
-    /// refused; `None` for other algorithms.
-    pub(super) fn retry_hint(&self, probe: &Probe<'_>, now: Timestamp) -> Option<Duration> {
-        let (Algorithm::Concurrency(concurrency), Answer::Wait { .. }) = (probe.algorithm, probe.answer)
-        else {
-            return None;
-        };
-        let permits = PermitsHandle::from_bits(self.state(probe, now).to_bits());
+    /// The delay before the first retry of a request that found no free permit.
+    pub(super) fn retry_hint(&self, concurrency: &Concurrency, state: State, now: Timestamp) -> Duration {
+        let permits = PermitsHandle::from_bits(state.to_bits());
         let interval = permits.and_then(|permits| self.permits.release_interval(permits, concurrency, now));
-        Some(retry_hint(interval.unwrap_or_default()))
+        retry_hint(interval.unwrap_or_default())
     }
 
     /// Charges a probe whose answer was to admit; decides anew whenever the counter has changed.
@@ -180,24 +204,22 @@ impl KeyTable {
         probe: &mut Probe<'_>,
         cost: Cost,
         now: Timestamp,
-        permit: &mut Permit,
-    ) -> Result<(), Answer> {
+    ) -> Result<(Charge, Option<SlotCharge>), Answer> {
         match probe.algorithm {
             Algorithm::Rolling(rolling) => {
                 let (backing, charge) = self.charge_ring(probe, rolling, cost, now, Firmness::Check)?;
                 let Backing { handle: ring, is_new } = backing;
                 let slot_charge = SlotCharge::Ring { ring, charge, is_new };
-                permit.push_slot_charge(Charge::for_slot(probe, ring.to_bits().get()), slot_charge);
+                Ok((Charge::for_slot(probe, ring.to_bits().get()), Some(slot_charge)))
             }
             Algorithm::Concurrency(concurrency) => {
                 let (backing, slot) = self.acquire(probe, concurrency, now)?;
                 let Backing { handle: permits, is_new } = backing;
                 let slot_charge = SlotCharge::Permit { permits, slot, is_new };
-                permit.push_slot_charge(Charge::for_slot(probe, permits.to_bits().get()), slot_charge);
+                Ok((Charge::for_slot(probe, permits.to_bits().get()), Some(slot_charge)))
             }
-            _ => permit.push(self.charge_word(probe, cost, now)?),
+            _ => Ok((self.charge_word(probe, cost, now)?, None)),
         }
-        Ok(())
     }
 
     #[expect(
@@ -212,12 +234,12 @@ impl KeyTable {
         now: Timestamp,
     ) -> Result<Charge, Answer> {
         loop {
+            let before = self.state(probe, now);
             match self.write(probe.key, probe.entry, probe.spec.number(), probe.next, now) {
-                Ok(_) => return Ok(Charge::new(probe, probe.before, probe.next, ChargeKind::Word)),
+                Ok(_) => return Ok(Charge::new(probe, before, probe.next, ChargeKind::Word)),
                 Err(Unwritten::Full { until }) => return Err(Answer::Full { until }),
                 Err(Unwritten::Moved) => {
-                    probe.entry = self.look(probe.key);
-                    self.answer(probe, cost, now);
+                    *probe = self.answered_again(*probe, cost, now);
                     if probe.answer != Answer::Admit {
                         return Err(probe.answer);
                     }
@@ -226,19 +248,36 @@ impl KeyTable {
         }
     }
 
+    /// A probe whose counter has changed, decided by what it is now.
+    #[cold]
+    fn answered_again<'g>(&self, mut probe: Probe<'g>, cost: Cost, now: Timestamp) -> Probe<'g> {
+        probe.entry = self.look(probe.key);
+        self.answer(&mut probe, cost, now);
+        probe
+    }
+
     /// The state of a probe's key under the probe's own numbers.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
     pub(super) fn state(&self, probe: &Probe<'_>, now: Timestamp) -> State {
-        let Some(number) = probe.entry.spec() else { return State::EMPTY };
-        if number == probe.spec.number() {
+        if probe.entry.spec_bits() == probe.spec.bits() {
             return probe.entry.state();
         }
+        match probe.entry.spec() {
+            Some(number) => self.state_under(probe.entry, number, probe.algorithm, now),
+            None => State::EMPTY,
+        }
+    }
+
+    /// The state of an entry that was written under other numbers than those of this algorithm.
+    #[cold]
+    fn state_under(&self, entry: Entry, number: SpecNumber, algorithm: &Algorithm, now: Timestamp) -> State {
         // The numbers have changed since the state was written: what is used stays used. A number
         // that was freed since the word was read is in no word any more, so whatever is decided
         // here fails when it is written, and is decided anew.
         let found = self.specs.get(number);
         let from = found.as_ref().and_then(|found| found.spec());
-        from.map_or(State::EMPTY, |from| from.carry_over(probe.entry.state(), probe.algorithm, now))
+        from.map_or(State::EMPTY, |from| from.carry_over(entry.state(), algorithm, now))
     }
 
     /// Charges the ring of a probe's key, and creates the ring if the key has no ring yet.
@@ -579,7 +618,7 @@ impl Charge {
         if matches!(algorithm, Algorithm::Concurrency(_)) {
             return;
         }
-        let mut probe = Probe::new(self.limit, self.key, algorithm, pin.id());
+        let mut probe = Probe::new((self.limit, self.key), algorithm, pin.id(), table);
         if let Some(surplus) = Cost::new(charged.units().saturating_sub(true_units)) {
             table.refund_units(&mut probe, surplus, now);
         } else if let Some(rest) = Cost::new(true_units.saturating_sub(charged.units())) {

@@ -1,39 +1,43 @@
 //! Decisions: every matching limit is read, then all are charged or none.
 
+use core::cell::Cell;
 use core::hint::black_box;
 use core::sync::atomic::Ordering;
-use core::time::Duration;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::Gate;
-use super::brought_back::LATE_MAX;
 use super::build::{Compiled, PlanIndex};
 use super::charge::{Charge, ChargeKind};
+use super::lateness::{LATE_MAX, is_ahead};
 use super::permit::Permit;
 use super::probe::{Answer, LocatedCounter, LocatedKey, Probe, Probes};
-use crate::algorithm::{Algorithm, State};
-use crate::attributes::Attributes;
+use super::unread_refusal::{RefusalNumbers, UnreadRefusal, ViolatedNumbers};
+use crate::algorithm::{State, Verdict};
+use crate::attributes::{Attributes, PairAttributes};
 use crate::cost::Cost;
 use crate::limit::{Missing, Mode};
-use crate::refusal::{Reason, Refusal, RefusalFields, Retry, ScopeValues, Violated};
-use crate::scope::{Keyed, Part, Values};
+use crate::refusal::Refusal;
+use crate::scope::Keyed;
 use crate::table::{Entry, KeyHash, Spec, Unwritten, WhenFull};
-use crate::text::Text;
 use crate::time::Timestamp;
 
 /// The answer of a gate.
+///
+/// It borrows the gate and values of the request, from which a refusal is put together when it is
+/// read.
 #[derive(Debug)]
 #[must_use = "a permit gives back what it holds when it is dropped"]
-pub enum Decision {
+pub enum Decision<'a> {
     /// The request may go ahead.
     Admit(Permit),
     /// It may not, and this is why.
-    Refuse(Refusal),
+    Refuse(UnreadRefusal<'a>),
 }
 
-impl Decision {
+impl<'a> Decision<'a> {
     /// Whether the request may go ahead.
+    #[inline]
     pub const fn is_admit(&self) -> bool {
         matches!(self, Self::Admit(_))
     }
@@ -47,10 +51,11 @@ impl Decision {
     /// }
     /// ```
     #[expect(clippy::missing_errors_doc, reason = "the error is the refusal")]
+    #[inline]
     pub fn into_result(self) -> Result<Permit, Refusal> {
         match self {
             Self::Admit(permit) => Ok(permit),
-            Self::Refuse(refusal) => Err(refusal),
+            Self::Refuse(unread) => Err(unread.read()),
         }
     }
 
@@ -62,11 +67,16 @@ impl Decision {
         }
     }
 
-    /// The refusal of a refused request.
-    pub const fn refusal(&self) -> Option<&Refusal> {
+    /// The refusal of a refused request, put together anew by each call.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.unread_refusal().map(UnreadRefusal::read)
+    }
+
+    /// The refusal of a refused request, before it is put together.
+    pub const fn unread_refusal(&self) -> Option<&UnreadRefusal<'a>> {
         match self {
             Self::Admit(_) => None,
-            Self::Refuse(refusal) => Some(refusal),
+            Self::Refuse(unread) => Some(unread),
         }
     }
 }
@@ -77,44 +87,167 @@ impl Gate {
     /// The answer is the same for any order of the limits. `now` may step back or ahead; see
     /// [`Algorithm`].
     #[inline]
-    pub fn check<'a>(
+    pub fn check<'p, 'a: 'p>(
         &'a self,
-        attributes: impl Into<Attributes<'a>>,
+        attributes: impl Into<PairAttributes<'p, 'a>>,
         cost: Cost,
         now: Timestamp,
-    ) -> Decision {
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
-        if let [limit] = &*self.limits {
-            return self.check_only(limit, &values, cost, now);
+    ) -> Decision<'a> {
+        let attributes = attributes.into();
+        match (&*self.limits, attributes.as_pairs()) {
+            ([limit], Some(pairs)) if self.is_plain => self.check_only(limit, pairs, attributes, cost, now),
+            _ => self.check_several(attributes, cost, now),
         }
-        let mut probes = Probes::new();
-        self.locate(&values, now, &mut probes);
-        if probes.len() > 1 {
-            // All counters are located before the first is read, so waiting for memory overlaps.
-            self.touch(probes.iter().map(|probe| probe.key));
-        }
-        self.decide(&mut probes, &values, cost, now)
     }
 
-    /// Decides where there is only one limit: the probe stays in registers until the limit refuses.
     #[inline]
+    fn check_several<'a>(
+        &'a self,
+        attributes: PairAttributes<'_, 'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        let mut decision = Decision::Admit(Permit::new(cost, now));
+        self.check_several_into(&mut decision, attributes, cost, now);
+        decision
+    }
+
+    #[inline(never)]
+    fn check_several_into<'a>(
+        &'a self,
+        decision: &mut Decision<'a>,
+        attributes: PairAttributes<'_, 'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) {
+        let mut probes = Probes::new();
+        self.locate_and_touch(attributes, now, &mut probes);
+        self.decide_into(decision, &mut probes, attributes, cost, now);
+    }
+
+    /// The counters of a request with these attributes, on their way from memory.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    fn locate_and_touch<'g>(
+        &'g self,
+        attributes: PairAttributes<'_, '_>,
+        now: Timestamp,
+        probes: &mut Probes<'g>,
+    ) {
+        match attributes.as_pairs() {
+            Some(pairs) if self.is_plain => {
+                let in_order = self.names.in_order(pairs);
+                for (index, limit) in self.limits.iter().enumerate() {
+                    let keyed = limit.scope.key(
+                        #[inline(always)]
+                        |attribute| self.names.value(pairs, in_order, attribute),
+                    );
+                    if keyed != Keyed::Skipped {
+                        probes.push(Probe::unread(limit.located(index as u16, keyed), &self.table));
+                    }
+                }
+            }
+            _ => self.locate_under_conditions(attributes, now, probes),
+        }
+        self.touch(probes);
+    }
+
+    #[inline(never)]
+    fn locate_under_conditions<'g>(
+        &'g self,
+        attributes: PairAttributes<'_, '_>,
+        now: Timestamp,
+        probes: &mut Probes<'g>,
+    ) {
+        self.locate(&self.names.values(attributes), now, probes);
+    }
+
+    /// Decides where there is only one limit, which applies to every request: as
+    /// [`Gate::check_several`] would, in registers.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
     fn check_only<'a>(
         &'a self,
         limit: &'a Compiled,
-        values: &Values<'a>,
+        pairs: &[(&str, &'a str)],
+        attributes: PairAttributes<'_, 'a>,
         cost: Cost,
         now: Timestamp,
-    ) -> Decision {
-        let Some(found) = self.find(limit, values, self.plan_of(values), now) else {
-            return Decision::Admit(Permit::new(cost, now));
-        };
-        let mut probe = Probe::unread(0, found);
-        self.assess(&mut probe, cost, now);
-        if let Some(charge) = self.charge_only(&mut probe, cost, now) {
+    ) -> Decision<'a> {
+        // The value of the last part of the key, which is the only one of most limits.
+        let last = Cell::new(None);
+        let keyed = limit.scope.key(
+            #[inline(always)]
+            |attribute| {
+                last.set(Attributes::find(pairs, self.names.get(attribute)));
+                last.get()
+            },
+        );
+        let Keyed::On(key) = keyed else { return self.check_several(attributes, cost, now) };
+        let entry = self.table.look(key);
+        let is_known = entry.spec_bits() == limit.spec.bits() || entry.is_absent();
+        if !is_known || self.table.blocks.any() {
+            return self.check_several(attributes, cost, now);
+        }
+        let (algorithm, before) = (limit.algorithm(), entry.state());
+        if !algorithm.is_counter() {
+            return self.charge_only((limit, attributes), key, entry, cost, now);
+        }
+        let (verdict, next) = self.table.verdict(algorithm, before, cost, now);
+        if verdict == Verdict::Admit {
+            self.table.note(now);
+            if entry.is_absent() || !self.table.overwrite(entry, next) {
+                return self.charge_only((limit, attributes), key, entry, cost, now);
+            }
+            let (limit, spec, refund_on, kind) = (0, limit.spec, limit.refund_on, ChargeKind::Word);
+            let charge = Charge { key, before, after: next, spec, limit, kind, refund_on };
             return Decision::Admit(Permit::from_charge(charge, cost, now));
         }
-        self.conclude(&mut smallvec![probe], values, cost, now)
+        // No limit asks for less, and the rest of the question divides.
+        let is_long = matches!(verdict, Verdict::Wait { until } if until > now.saturating_add(LATE_MAX));
+        if !limit.refuses_at_once() || (is_long && is_ahead(algorithm, verdict.into(), now)) {
+            return self.check_several(attributes, cost, now);
+        }
+        let numbers = self.violated_numbers((0, limit.spec, algorithm), verdict.into(), before, now);
+        if let [_] = &*limit.scope.parts {
+            return Decision::Refuse(self.unread_by_one((now, numbers), last.get()));
+        }
+        Decision::Refuse(self.unread(RefusalNumbers::new(now, numbers), attributes))
+    }
+
+    /// Decides by the only limit, whose counter was read, and is new, has changed meanwhile or has
+    /// more state than a word.
+    #[inline(never)]
+    fn charge_only<'a>(
+        &'a self,
+        (limit, attributes): (&'a Compiled, PairAttributes<'_, 'a>),
+        key: KeyHash,
+        entry: Entry,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        let mut probe = Probe::unread(limit.located(0, Keyed::On(key)), &self.table);
+        probe.entry = entry;
+        if limit.algorithm().is_counter() {
+            self.table.answer(&mut probe, cost, now);
+        }
+        match self.table.charge_decided(&mut probe, cost, now) {
+            Ok((charge, slot_charge)) => {
+                let mut permit = Permit::from_charge(charge, cost, now);
+                permit.push_slot_charge(slot_charge);
+                permit.hold_permits_of(&self.table);
+                Decision::Admit(permit)
+            }
+            Err(answer @ (Answer::Wait { .. } | Answer::Never { .. }))
+                if limit.refuses_at_once() && !is_ahead(limit.algorithm(), answer, now) =>
+            {
+                probe.answer = answer;
+                let numbers = self.violated_probe(&probe, now);
+                Decision::Refuse(self.unread(RefusalNumbers::new(now, numbers), attributes))
+            }
+            // Nothing was charged.
+            Err(_) => self.check_several(attributes, cost, now),
+        }
     }
 
     /// The refusal that [`Gate::check`] would give, with all that a refusal brings with it; `None`
@@ -127,25 +260,26 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
         cost: Cost,
         now: Timestamp,
-    ) -> Option<Refusal> {
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
-        if let [limit] = &*self.limits {
-            let mut probe = Probe::unread(0, self.find(limit, &values, self.plan_of(&values), now)?);
-            self.assess(&mut probe, cost, now);
-            return self.refuses(&probe).then(|| self.refuse(&mut smallvec![probe], &values, now));
-        }
+    ) -> Option<UnreadRefusal<'a>> {
+        let attributes = attributes.into();
         let mut probes = Probes::new();
-        self.locate(&values, now, &mut probes);
-        if probes.len() > 1 {
-            self.touch(probes.iter().map(|probe| probe.key));
-        }
-        let mut refuses = false;
-        for probe in &mut probes {
-            self.assess(probe, cost, now);
-            refuses |= self.refuses(probe);
-        }
-        refuses.then(|| self.refuse(&mut probes, &values, now))
+        self.locate_and_touch(attributes, now, &mut probes);
+        self.refusal_of(&mut probes, attributes, cost, now)
+    }
+
+    /// The refusal of a request with these probes, if one of its limits refuses.
+    pub(super) fn refusal_of<'a>(
+        &'a self,
+        probes: &mut [Probe<'_>],
+        attributes: PairAttributes<'_, 'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<UnreadRefusal<'a>> {
+        let mut refused = None;
+        self.assess_all(probes, cost, now, |one| RefusalNumbers::add(&mut refused, one, now));
+        let mut refused = refused?;
+        self.block_exceeded(probes, &mut refused, now);
+        Some(self.unread(refused, attributes))
     }
 
     /// Whether an assessed limit refuses its request.
@@ -153,10 +287,14 @@ impl Gate {
         probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce
     }
 
-    /// Starts loading the counters of these keys.
-    #[inline]
-    pub(super) fn touch(&self, keys: impl Iterator<Item = KeyHash>) {
-        let near = keys.fold(0, |near, key| near ^ self.table.touch(key));
+    /// Starts loading these counters, before the first is read, so that waiting for them overlaps.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(super) fn touch(&self, probes: &[Probe<'_>]) {
+        let mut near = 0;
+        for probe in probes {
+            near ^= self.table.touch(probe.line);
+        }
         // The loads must not be optimised away: they are the point.
         black_box(near);
     }
@@ -170,22 +308,18 @@ impl Gate {
         &'a self,
         requests: &[(Attributes<'a>, Cost)],
         now: Timestamp,
-        mut decided: impl FnMut(usize, Decision),
+        mut decided: impl FnMut(usize, Decision<'a>),
     ) {
         for (chunk, requests) in requests.chunks(Self::BATCH).enumerate() {
-            let mut located: [(Values<'a>, Probes<'a>); Self::BATCH] = Default::default();
-            // Each step waits for memory at most once, and for all requests together.
-            for ((attributes, _), (values, _)) in requests.iter().zip(&mut located) {
-                self.names.read(*attributes, values);
+            let mut located: [Probes<'_>; Self::BATCH] = Default::default();
+            // The values are read together first, so that waiting for them overlaps, too.
+            let lasts = requests.iter().flat_map(|(attributes, _)| attributes.iter());
+            black_box(lasts.fold(0, |near, (_, value)| near ^ value.as_bytes().last().copied().unwrap_or(0)));
+            for ((attributes, _), probes) in requests.iter().zip(&mut located) {
+                self.locate_and_touch(*attributes, now, probes);
             }
-            let texts = located.iter().flat_map(|(values, _)| values).flatten();
-            black_box(texts.fold(0, |near, text| near ^ text.as_bytes().last().copied().unwrap_or(0)));
-            for (values, probes) in located.iter_mut().take(requests.len()) {
-                self.locate(values, now, probes);
-            }
-            self.touch(located.iter().flat_map(|(_, probes)| probes).map(|probe| probe.key));
-            for (index, ((_, cost), (values, probes))) in requests.iter().zip(&mut located).enumerate() {
-                decided(chunk * Self::BATCH + index, self.decide(probes, values, *cost, now));
+            for (index, ((attributes, cost), probes)) in requests.iter().zip(&mut located).enumerate() {
+                decided(chunk * Self::BATCH + index, self.decide(probes, *attributes, *cost, now));
             }
         }
     }
@@ -193,14 +327,14 @@ impl Gate {
     /// How many requests [`Gate::check_batch`] locates at a time.
     pub const BATCH: usize = 16;
 
-    /// The counters of a request with these values, not yet read.
+    /// The counters of a request with these values.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
-    pub(super) fn locate<'g>(&'g self, values: &Values<'_>, now: Timestamp, probes: &mut Probes<'g>) {
+    pub(super) fn locate<'g>(&'g self, values: &[Option<&str>], now: Timestamp, probes: &mut Probes<'g>) {
         let plan = self.plan_of(values);
         for (index, limit) in self.limits.iter().enumerate() {
-            if let Some(found) = self.find(limit, values, plan, now) {
-                probes.push(Probe::unread(index as u16, found));
+            if let Some(found) = self.find(index as u16, limit, values, plan, now) {
+                probes.push(Probe::unread(found, &self.table));
             }
         }
     }
@@ -208,7 +342,7 @@ impl Gate {
     /// [`Gate::locate`], with the keys of the limits that a store decides or lends.
     pub(super) fn locate_all<'g>(
         &'g self,
-        values: &Values<'_>,
+        values: &[Option<&str>],
         now: Timestamp,
         probes: &mut Probes<'g>,
         in_store: &mut SmallVec<[LocatedKey<'g>; 2]>,
@@ -217,8 +351,9 @@ impl Gate {
         for (index, limit) in self.limits.iter().enumerate() {
             let index = index as u16;
             if !limit.is_in_store {
-                let found = self.find(limit, values, plan, now);
-                probes.extend(found.map(|found| Probe::unread(index, found)));
+                probes.extend(
+                    self.find(index, limit, values, plan, now).map(|found| Probe::unread(found, &self.table)),
+                );
             } else if limit.matches(values)
                 && let Some((algorithm, spec)) = self.numbers(limit, values, plan, now)
             {
@@ -227,8 +362,8 @@ impl Gate {
                     // No store is asked about an incomplete key, so its request is refused here.
                     keyed @ Keyed::Lacks(_) if limit.limit.missing == Missing::Refuse => {
                         let refund_on = limit.refund_on;
-                        let located = LocatedCounter { keyed, algorithm, spec, refund_on };
-                        probes.push(Probe::unread(index, located));
+                        let located = LocatedCounter { limit: index, keyed, algorithm, spec, refund_on };
+                        probes.push(Probe::unread(located, &self.table));
                     }
                     Keyed::Lacks(_) | Keyed::Skipped => {}
                 }
@@ -242,8 +377,9 @@ impl Gate {
     #[inline(always)]
     fn find<'g>(
         &'g self,
+        index: u16,
         limit: &'g Compiled,
-        values: &Values<'_>,
+        values: &[Option<&str>],
         plan: Option<PlanIndex>,
         now: Timestamp,
     ) -> Option<LocatedCounter<'g>> {
@@ -257,110 +393,144 @@ impl Gate {
             return None;
         }
         let (algorithm, spec) = self.numbers(limit, values, plan, now)?;
-        Some(LocatedCounter { keyed, algorithm, spec, refund_on: limit.refund_on })
-    }
-
-    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
-    #[inline(always)]
-    pub(super) fn decide<'a>(
-        &'a self,
-        probes: &mut Probes<'a>,
-        values: &Values<'a>,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Decision {
-        for probe in probes.iter_mut() {
-            self.assess(probe, cost, now);
-        }
-        // The usual request meets one limit; its permit is built where it is returned, not moved
-        // there.
-        if let [probe] = probes.as_mut_slice()
-            && let Some(charge) = self.charge_only(probe, cost, now)
-        {
-            return Decision::Admit(Permit::from_charge(charge, cost, now));
-        }
-        self.conclude(probes, values, cost, now)
-    }
-
-    /// Charges the only limit of a request, if it admits and one word is its whole state.
-    #[expect(clippy::inline_always, reason = "as `KeyTable::charge_word`")]
-    #[inline(always)]
-    fn charge_only(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) -> Option<Charge> {
-        let is_word = probe.answer == Answer::Admit && probe.algorithm.is_counter();
-        if is_word { self.table.charge_word(probe, cost, now).ok() } else { None }
+        Some(LocatedCounter { limit: index, keyed, algorithm, spec, refund_on: limit.refund_on })
     }
 
     /// Assesses the limits and charges all of them, unless one refuses.
-    pub(super) fn charge_unless_refused(
-        &self,
-        probes: &mut Probes<'_>,
+    #[inline]
+    pub(super) fn decide<'a>(
+        &'a self,
+        probes: &mut [Probe<'_>],
+        attributes: PairAttributes<'_, 'a>,
         cost: Cost,
         now: Timestamp,
-    ) -> Option<Permit> {
-        for probe in probes.iter_mut() {
-            self.assess(probe, cost, now);
-        }
-        if let [probe] = probes.as_mut_slice()
-            && let Some(charge) = self.charge_only(probe, cost, now)
-        {
-            return Some(Permit::from_charge(charge, cost, now));
-        }
-        if probes.iter().any(|probe| self.refuses(probe)) {
-            return None;
-        }
-        let mut permit = Permit::new(cost, now);
-        self.charge_all(probes, cost, now, &mut permit).then_some(permit)
+    ) -> Decision<'a> {
+        let mut decision = Decision::Admit(Permit::new(cost, now));
+        self.decide_into(&mut decision, probes, attributes, cost, now);
+        decision
     }
 
-    /// Charges all of the limits that were assessed, or none.
+    /// [`Gate::decide`] into an admission without charges: a decision is large to move.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    fn decide_into<'a>(
+        &'a self,
+        decision: &mut Decision<'a>,
+        probes: &mut [Probe<'_>],
+        attributes: PairAttributes<'_, 'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) {
+        self.assess_all(probes, cost, now, |one| self.add_refusal(decision, one, now));
+        if let Decision::Admit(permit) = decision {
+            match self.charge_all(probes, permit, now) {
+                Ok(()) => return,
+                Err(one) => self.add_refusal(decision, one, now),
+            }
+        }
+        self.conclude(decision, probes, attributes, now);
+    }
+
+    /// Adds a limit that refused to a decision.
+    #[inline]
+    fn add_refusal<'a>(&'a self, decision: &mut Decision<'a>, one: ViolatedNumbers, now: Timestamp) {
+        match decision {
+            Decision::Refuse(unread) => unread.add(one),
+            Decision::Admit(_) => *decision = Decision::Refuse(self.unread_by_one((now, one), None)),
+        }
+    }
+
+    /// Takes the consequences of a refusal, and keeps the values that name its counter.
+    #[inline(never)]
     fn conclude<'a>(
         &'a self,
-        probes: &mut Probes<'a>,
-        values: &Values<'a>,
-        cost: Cost,
+        decision: &mut Decision<'a>,
+        probes: &[Probe<'_>],
+        attributes: PairAttributes<'_, 'a>,
         now: Timestamp,
-    ) -> Decision {
-        if !probes.iter().any(|probe| self.refuses(probe)) {
-            let mut permit = Permit::new(cost, now);
-            if self.charge_all(probes, cost, now, &mut permit) {
-                return Decision::Admit(permit);
-            }
+    ) {
+        if let Decision::Refuse(unread) = decision {
+            self.block_exceeded(probes, unread.numbers_mut(), now);
+            unread.find_scope(attributes);
         }
-        Decision::Refuse(self.refuse(probes, values, now))
     }
 
-    /// Charges all probes and returns whether it did; otherwise takes back its charges, and the
-    /// probes say which limit refused.
-    #[inline]
-    pub(super) fn charge_all(
+    /// Assesses the limits; `refused` gets the numbers of those that refuse.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(super) fn assess_all(
         &self,
-        probes: &mut Probes<'_>,
+        probes: &mut [Probe<'_>],
         cost: Cost,
         now: Timestamp,
+        mut refused: impl FnMut(ViolatedNumbers),
+    ) {
+        let any_blocks = self.table.blocks.any();
+        for probe in probes {
+            self.assess(probe, any_blocks, cost, now);
+            if probe.answer != Answer::Admit && self.refuses(probe) {
+                refused(self.violated_probe(probe, now));
+            }
+        }
+    }
+
+    /// Charges the limits, each by one exchange of the word that it was decided on. Where one
+    /// refuses after all, takes back what was charged and returns that limit.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    fn charge_all(
+        &self,
+        probes: &mut [Probe<'_>],
         permit: &mut Permit,
-    ) -> bool {
-        for probe in probes.iter_mut() {
-            // A shadow limit that would refuse takes no charge, as if it had refused.
-            if probe.answer == Answer::Admit {
-                // Decides again if the counter has changed since it was read.
-                match self.table.charge_decided(probe, cost, now, permit) {
-                    Ok(()) => continue,
-                    Err(Answer::Full { .. }) if self.table.when_full() == WhenFull::Admit => {
-                        self.table.count_full();
-                        permit.push(Charge::none(probe, ChargeKind::Uncounted));
-                        continue;
-                    }
-                    Err(answer) => probe.answer = answer,
-                }
+        now: Timestamp,
+    ) -> Result<(), ViolatedNumbers> {
+        self.table.note(now);
+        for probe in probes {
+            if probe.is_exchange && self.table.overwrite(probe.entry, probe.next) {
+                permit.push(Charge::new(probe, probe.entry.state(), probe.next, ChargeKind::Word));
+            } else {
+                self.charge_by_itself(probe, permit, now)?;
             }
-            if self.limit_of(probe).limit.mode == Mode::Enforce {
-                permit.take_back_from(&self.table, now);
-                return false;
-            }
-            permit.push(Charge::none(probe, ChargeKind::ShadowRefused));
         }
         permit.hold_permits_of(&self.table);
-        true
+        Ok(())
+    }
+
+    /// Charges a limit whose counter is new, has changed since it was read, or has more state than
+    /// a word. A shadow limit that would refuse takes no charge, as if it had refused.
+    #[inline(never)]
+    fn charge_by_itself(
+        &self,
+        probe: &mut Probe<'_>,
+        permit: &mut Permit,
+        now: Timestamp,
+    ) -> Result<(), ViolatedNumbers> {
+        let charged = match probe.answer {
+            Answer::Admit => self.table.charge_decided(probe, permit.cost(), now),
+            answer => Err(answer),
+        };
+        match charged {
+            Ok((charge, slot_charge)) => {
+                permit.push(charge);
+                permit.push_slot_charge(slot_charge);
+            }
+            Err(Answer::Full { .. }) if self.table.when_full() == WhenFull::Admit => {
+                self.table.count_full();
+                permit.push(Charge::none(probe, ChargeKind::Uncounted));
+            }
+            Err(answer) => {
+                probe.answer = answer;
+                if self.refuses(probe) {
+                    if matches!(answer, Answer::Full { .. }) {
+                        self.table.count_full();
+                    }
+                    permit.take_back_from(&self.table, now);
+                    return Err(self.violated_probe(probe, now));
+                }
+                permit.push(Charge::none(probe, ChargeKind::ShadowRefused));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn limit_of(&self, probe: &Probe<'_>) -> &Compiled {
@@ -370,138 +540,32 @@ impl Gate {
     /// Reads the counter of a probe and decides, writing nothing.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
-    pub(super) fn assess(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
+    pub(super) fn assess(&self, probe: &mut Probe<'_>, any_blocks: bool, cost: Cost, now: Timestamp) {
         if matches!(probe.answer, Answer::Lacks { .. }) {
             return;
         }
         // Relaxed: the caller orders a block of this key before the request.
-        if self.limit_of(probe).has_blocks.load(Ordering::Relaxed)
-            && let Some(until) = self.blocked_until(probe.key, now)
-        {
-            self.table.read(probe, cost, now);
-            probe.answer = Answer::Blocked { until };
-            return;
-        }
+        let has_blocks = any_blocks && self.limit_of(probe).has_blocks.load(Ordering::Relaxed);
+        let blocked = if has_blocks { self.blocked_until(probe.key, now) } else { None };
         self.table.read(probe, cost, now);
+        if let Some(until) = blocked {
+            (probe.answer, probe.is_exchange) = (Answer::Blocked { until }, false);
+        }
     }
 
-    /// Refuses, with the consequences that the policy attaches to it.
-    #[cold]
-    pub(super) fn refuse<'a>(
-        &'a self,
-        probes: &mut Probes<'a>,
-        values: &Values<'a>,
-        now: Timestamp,
-    ) -> Refusal {
-        self.block_exceeded(probes, now);
-        self.explain_refusal(probes, values, now)
-    }
-
-    /// Blocks the keys that exceeded a limit which blocks for that, and counts requests that met a
-    /// full table.
-    pub(super) fn block_exceeded(&self, probes: &mut Probes<'_>, now: Timestamp) {
-        for probe in probes.iter_mut() {
-            let limit = self.limit_of(probe);
-            if let (Some(span), Answer::Wait { .. }) = (limit.limit.blocks_for(), probe.answer) {
-                let until = now.saturating_add(span);
+    /// Blocks the keys that exceeded a limit which blocks for that.
+    #[inline]
+    fn block_exceeded(&self, probes: &[Probe<'_>], refused: &mut RefusalNumbers, now: Timestamp) {
+        for one in refused.violated_mut() {
+            let limit = &self.limits[usize::from(one.limit)];
+            if let (Some((span, _)), Answer::Wait { .. }) = (&limit.block, one.answer)
+                && let Some(probe) = probes.iter().find(|probe| probe.limit == one.limit)
+            {
+                let until = now.saturating_add(*span);
                 // A table too full to remember the block leaves the refusal as it is.
                 if self.block_key(limit, probe.key, until, now).is_ok() {
-                    probe.answer = Answer::Blocked { until };
+                    one.block(until);
                 }
-            }
-            if matches!(probe.answer, Answer::Full { .. }) {
-                self.table.count_full();
-            }
-        }
-    }
-
-    /// The refusal by these probes, of which at least one refuses: the longest first.
-    #[inline]
-    pub(super) fn explain_refusal<'a>(
-        &'a self,
-        probes: &Probes<'a>,
-        values: &Values<'a>,
-        now: Timestamp,
-    ) -> Refusal {
-        let refuses = |probe: &&Probe<'a>| self.refuses(probe);
-        let mut found = probes.iter().filter(refuses);
-        // Usually one limit refuses; nothing is put in order then.
-        if let (Some(probe), None) = (found.next(), found.next()) {
-            let mut refusal = self.refusal_of(probe, self.table.retry_hint(probe, now), values);
-            refusal.violated.push(self.violated(probe, retry_of(probe, now), now));
-            return refusal;
-        }
-        let mut refusing: SmallVec<[(Retry, Option<Duration>, &Probe<'a>); 3]> = SmallVec::new();
-        for probe in probes.iter().filter(refuses) {
-            // A permit that is expected back soon binds for less long than a window that ends
-            // later.
-            let hint = self.table.retry_hint(probe, now);
-            let binds = hint.map_or(retry_of(probe, now), |hint| Retry::At(now.saturating_add(hint)));
-            refusing.push((binds, hint, probe));
-        }
-        // Stable: of two that bind equally long the first in the policy is named.
-        refusing.sort_by(|(one, ..), (other, ..)| Retry::longest_first(*one, *other));
-        let &(_, retry_hint, binding) = refusing.first().expect("only called when some limit refuses");
-        let mut refusal = self.refusal_of(binding, retry_hint, values);
-        for (.., probe) in &refusing {
-            refusal.violated.push(self.violated(probe, retry_of(probe, now), now));
-        }
-        refusal
-    }
-
-    /// The refusal that this probe binds longest in, before the violated limits are listed. The
-    /// lists are filled where they stay, since they are large to move.
-    #[inline]
-    fn refusal_of(&self, binding: &Probe<'_>, retry_hint: Option<Duration>, values: &Values<'_>) -> Refusal {
-        let limit = self.limit_of(binding);
-        let detail = match binding.answer {
-            Answer::Lacks { attribute } => Some(Text::from(format!(
-                "the request lacks the attribute \"{}\", which limit \"{}\" requires",
-                self.names.get(attribute),
-                limit.limit.name
-            ))),
-            _ => None,
-        };
-        let mut refusal = Refusal::from(RefusalFields {
-            namespace: self.namespace_text.clone(),
-            scope: ScopeValues::new(),
-            violated: SmallVec::new(),
-            detail,
-            details: None,
-            retry_hint,
-            civil_zone: binding.algorithm.civil_zone().map(Text::from),
-        });
-        self.push_scope(&limit.scope.parts, values, &mut refusal.scope);
-        refusal
-    }
-
-    #[inline]
-    pub(super) fn violated<'a>(&'a self, probe: &Probe<'a>, retry: Retry, now: Timestamp) -> Violated {
-        let limit = self.limit_of(probe);
-        Violated {
-            name: limit.name.clone(),
-            reason: reason_for(probe),
-            retry,
-            limit: match probe.answer {
-                Answer::Never { largest } => largest,
-                _ => probe.algorithm.limit(),
-            },
-            remaining: self.table.remaining(probe, now),
-            window: probe.algorithm.window(),
-        }
-    }
-
-    pub(super) fn scope_values<'a>(&'a self, parts: &[Part], values: &Values<'a>) -> ScopeValues {
-        let mut present = ScopeValues::new();
-        self.push_scope(parts, values, &mut present);
-        present
-    }
-
-    #[inline]
-    fn push_scope(&self, parts: &[Part], values: &Values<'_>, scope: &mut ScopeValues) {
-        for part in parts {
-            if let Some(value) = values[usize::from(part.attribute)] {
-                scope.push((self.names.text(part.attribute), part.shown(value)));
             }
         }
     }
@@ -557,42 +621,12 @@ impl Gate {
                     // Relaxed: the caller that orders a later request after this answer orders this
                     // write too.
                     limit.has_blocks.store(true, Ordering::Relaxed);
+                    self.table.blocks.set_any();
                     return Ok(());
                 }
                 Err(Unwritten::Moved) => {}
                 Err(Unwritten::Full { until }) => return Err(until),
             }
         }
-    }
-}
-
-/// The retry after this answer. The release of a permit cannot be foreseen, so a caller without a
-/// permit backs off.
-pub(super) fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
-    match probe.answer {
-        Answer::Lacks { .. } | Answer::Never { .. } => Retry::Never,
-        Answer::Admit => Retry::At(now),
-        Answer::Wait { .. } if matches!(probe.algorithm, Algorithm::Concurrency(_)) => Retry::Backoff,
-        Answer::Blocked { until } | Answer::Full { until } | Answer::Wait { until } => Retry::At(until),
-    }
-}
-
-/// The reason for this answer.
-pub(super) fn reason_for(probe: &Probe<'_>) -> Reason {
-    match probe.answer {
-        Answer::Blocked { .. } => Reason::Blocked,
-        Answer::Lacks { .. } => Reason::AttributeMissing,
-        Answer::Full { .. } => Reason::TableFull,
-        Answer::Never { .. } => Reason::CostExceedsLimit,
-        Answer::Admit | Answer::Wait { .. } => reason_of(probe.algorithm),
-    }
-}
-
-/// The reason for which a limit with this algorithm denies.
-pub(super) fn reason_of(algorithm: &Algorithm) -> Reason {
-    match algorithm {
-        Algorithm::Concurrency(_) => Reason::ConcurrencyExceeded,
-        algorithm if algorithm.is_quota() => Reason::QuotaExceeded,
-        _ => Reason::RateExceeded,
     }
 }

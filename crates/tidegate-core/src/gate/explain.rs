@@ -10,15 +10,14 @@ use core::time::Duration;
 
 use super::Gate;
 use super::build::{Compiled, PlanFoundBy, PlanIndex};
-use super::decide::{reason_for, retry_of};
 use super::numbers::{Numbers, NumbersSource, ZoneSource};
-use super::probe::{Answer, Probe};
+use super::probe::{Answer, LocatedCounter, Probe};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::{Mode, RefundOn};
 use crate::refusal::{Reason, Retry};
-use crate::scope::{Keyed, Values};
+use crate::scope::Keyed;
 use crate::table::KeyHash;
 use crate::time::Timestamp;
 
@@ -276,7 +275,7 @@ impl Gate {
         &self,
         index: u16,
         limit: &Compiled,
-        values: &Values<'_>,
+        values: &[Option<&str>],
         cost: Cost,
         now: Timestamp,
     ) -> Standing {
@@ -312,15 +311,22 @@ impl Gate {
         &self,
         (index, limit, key): (u16, &Compiled, KeyHash),
         ((numbers, source), plan): ((Numbers<'_>, NumbersSource<'_>), Option<FoundPlan>),
-        values: &Values<'_>,
+        values: &[Option<&str>],
         cost: Cost,
         now: Timestamp,
     ) -> Counting {
         let ((algorithm, spec), zone) = self.in_zone(limit, numbers, source, values);
         let is_in_store = limit.is_in_store;
         let level = (!is_in_store).then(|| {
-            let mut probe = Probe::new(index, key, algorithm, spec);
-            self.assess(&mut probe, cost, now);
+            let counter = LocatedCounter {
+                limit: index,
+                keyed: Keyed::On(key),
+                algorithm,
+                spec,
+                refund_on: limit.refund_on,
+            };
+            let mut probe = Probe::unread(counter, &self.table);
+            self.assess(&mut probe, self.table.blocks.any(), cost, now);
             self.level(&probe, now)
         });
         let numbers_of = match (source, plan) {
@@ -361,7 +367,7 @@ impl Gate {
     }
 
     /// The plan of a request, for people.
-    fn found_plan(&self, (plan, found_by): (PlanIndex, PlanFoundBy), values: &Values<'_>) -> FoundPlan {
+    fn found_plan(&self, (plan, found_by): (PlanIndex, PlanFoundBy), values: &[Option<&str>]) -> FoundPlan {
         let plans = self.plans.as_ref().expect("the plan was found among them");
         let value = |attribute: u16| values[usize::from(attribute)].map(str::to_owned);
         let name_of = |attribute: u16| self.names.get(attribute).to_owned();
@@ -381,7 +387,7 @@ impl Gate {
         &self,
         limit: &Compiled,
         source: Option<ZoneSource>,
-        values: &Values<'_>,
+        values: &[Option<&str>],
     ) -> Option<FoundZone> {
         let attribute = limit.zone_from?;
         Some(FoundZone {
@@ -402,7 +408,10 @@ impl Gate {
         let state = self.table.state(probe, now);
         let outlook = match probe.answer {
             Answer::Admit => Outlook::Admit,
-            _ => Outlook::Refuse { reason: reason_for(probe), retry: retry_of(probe, now) },
+            _ => Outlook::Refuse {
+                reason: probe.answer.reason(probe.algorithm),
+                retry: probe.answer.retry(probe.algorithm, now),
+            },
         };
         Level {
             limit: probe.algorithm.limit(),

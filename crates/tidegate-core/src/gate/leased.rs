@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::Gate;
 use super::build::Compiled;
-use super::decide::reason_of;
 use super::located::LocatedRequest;
+use super::probe::reason_of;
 use super::store_limits::CounterPlace;
 use crate::algorithm::Algorithm;
 use crate::limit::{Mode, OnStoreFailure};

@@ -35,15 +35,14 @@ impl Gate {
         located: &mut LocatedRequest<'a>,
         cost: Cost,
         now: Timestamp,
-    ) -> Decision {
+    ) -> Decision<'a> {
         let LocatedRequest { values, in_store } = located;
-        self.names.read(attributes.into(), values);
+        let attributes = attributes.into();
+        self.names.read(attributes, values);
         let mut probes = Probes::new();
         self.locate_all(values, now, &mut probes, in_store);
-        if probes.len() > 1 {
-            self.touch(probes.iter().map(|probe| probe.key));
-        }
-        self.decide(&mut probes, values, cost, now)
+        self.touch(&probes);
+        self.decide(&mut probes, attributes, cost, now)
     }
 
     /// The limits of a request that a store decides or lends, without deciding the others.

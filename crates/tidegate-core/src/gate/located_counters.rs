@@ -4,11 +4,10 @@
 use smallvec::SmallVec;
 
 use super::decide::Decision;
-use super::probe::Probes;
+use super::unread_refusal::UnreadRefusal;
 use super::{CounterPlace, Gate};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
-use crate::refusal::Refusal;
 use crate::scope::{Keyed, Values};
 use crate::time::Timestamp;
 
@@ -73,15 +72,10 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
         cost: Cost,
         now: Timestamp,
-    ) -> Decision {
+    ) -> Decision<'a> {
         let mut probes = self.probes_at(&counters.0);
-        if probes.len() > 1 {
-            self.touch(probes.iter().map(|probe| probe.key));
-        }
-        match self.charge_unless_refused(&mut probes, cost, now) {
-            Some(permit) => Decision::Admit(permit),
-            None => Decision::Refuse(self.refuse_located(probes, attributes.into(), now)),
-        }
+        self.touch(&probes);
+        self.decide(&mut probes, attributes.into(), cost, now)
     }
 
     /// [`Gate::find_refusal`] of a located request. Its attributes are read only for a refusal.
@@ -91,25 +85,7 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
         cost: Cost,
         now: Timestamp,
-    ) -> Option<Refusal> {
-        let mut probes = self.probes_at(&counters.0);
-        let mut refuses = false;
-        for probe in &mut probes {
-            self.assess(probe, cost, now);
-            refuses |= self.refuses(probe);
-        }
-        refuses.then(|| self.refuse_located(probes, attributes.into(), now))
-    }
-
-    #[cold]
-    fn refuse_located<'a>(
-        &'a self,
-        mut probes: Probes<'a>,
-        attributes: Attributes<'a>,
-        now: Timestamp,
-    ) -> Refusal {
-        let mut values = Values::new();
-        self.names.read(attributes, &mut values);
-        self.refuse(&mut probes, &values, now)
+    ) -> Option<UnreadRefusal<'a>> {
+        self.refusal_of(&mut self.probes_at(&counters.0), attributes.into(), cost, now)
     }
 }

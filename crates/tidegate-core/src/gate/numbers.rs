@@ -6,7 +6,6 @@ use super::build::{Compiled, OverrideNumbers, PlanFoundBy, PlanIndex, PlanSpec};
 #[cfg(feature = "calendar")]
 use super::zone_specs::Zoned;
 use crate::algorithm::Algorithm;
-use crate::scope::Values;
 use crate::table::SpecId;
 use crate::time::Timestamp;
 
@@ -40,12 +39,12 @@ pub(super) enum ZoneSource {
 impl Gate {
     /// The plan of a request with these values.
     #[inline]
-    pub(super) fn plan_of(&self, values: &Values<'_>) -> Option<PlanIndex> {
+    pub(super) fn plan_of(&self, values: &[Option<&str>]) -> Option<PlanIndex> {
         self.plans.as_ref().and_then(|plans| plans.find(values))
     }
 
     /// The plan of a request, with how it was found.
-    pub(super) fn plan_found(&self, values: &Values<'_>) -> Option<(PlanIndex, PlanFoundBy)> {
+    pub(super) fn plan_found(&self, values: &[Option<&str>]) -> Option<(PlanIndex, PlanFoundBy)> {
         self.plans.as_ref().and_then(|plans| plans.found(values))
     }
 
@@ -54,7 +53,7 @@ impl Gate {
     pub(super) fn numbers<'g>(
         &'g self,
         limit: &'g Compiled,
-        values: &Values<'_>,
+        values: &[Option<&str>],
         plan: Option<PlanIndex>,
         now: Timestamp,
     ) -> Option<Numbers<'g>> {
@@ -67,7 +66,7 @@ impl Gate {
     fn numbers_among<'g>(
         &'g self,
         limit: &'g Compiled,
-        values: &Values<'_>,
+        values: &[Option<&str>],
         plan: Option<PlanIndex>,
         now: Timestamp,
     ) -> Option<Numbers<'g>> {
@@ -78,7 +77,7 @@ impl Gate {
     /// The numbers as they are written, with whose they are; the zone is that of the policy.
     pub(super) fn numbers_before_zone<'g>(
         limit: &'g Compiled,
-        values: &Values<'_>,
+        values: &[Option<&str>],
         plan: Option<PlanIndex>,
         now: Timestamp,
     ) -> Option<(Numbers<'g>, NumbersSource<'g>)> {
@@ -102,7 +101,7 @@ impl Gate {
         limit: &Compiled,
         numbers: Numbers<'g>,
         source: NumbersSource<'g>,
-        values: &Values<'_>,
+        values: &[Option<&str>],
     ) -> (Numbers<'g>, Option<ZoneSource>) {
         if let (Some(attribute), (Algorithm::Calendar(calendar), spec)) = (limit.zone_from, numbers) {
             if matches!(source, NumbersSource::Override(one) if one.fixes_zone) {
@@ -129,7 +128,7 @@ impl Gate {
         _: &Compiled,
         numbers: Numbers<'g>,
         _: NumbersSource<'g>,
-        _: &Values<'_>,
+        _: &[Option<&str>],
     ) -> (Numbers<'g>, Option<ZoneSource>) {
         (numbers, None)
     }

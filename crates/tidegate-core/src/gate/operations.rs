@@ -4,12 +4,13 @@ use super::Gate;
 use super::build::Compiled;
 use super::permit::LimitStatus;
 use super::probe::{Answer, LocatedCounter, Probe, Probes};
+use super::unread_refusal::RefusalNumbers;
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::Mode;
 use crate::refusal::{Refusal, ScopeValues};
-use crate::scope::{Keyed, Values};
+use crate::scope::Keyed;
 use crate::time::Timestamp;
 
 /// The result of a check that changes nothing.
@@ -32,16 +33,13 @@ pub struct TableFull {
 impl Gate {
     /// The answer of [`Gate::check`], without changing anything.
     pub fn peek<'a>(&'a self, attributes: impl Into<Attributes<'a>>, cost: Cost, now: Timestamp) -> Peek<'a> {
-        let (values, mut probes) = self.located(attributes.into(), now);
-        let mut refused = false;
-        for probe in &mut probes {
-            self.assess(probe, cost, now);
-            refused |= self.refuses(probe);
-        }
-        let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
+        let attributes = attributes.into();
+        let mut probes = self.located(attributes, now);
         // A block for exceeding is only set by real requests.
-        let refusal = refused.then(|| self.explain_refusal(&probes, &values, now));
-        Peek { refusal, limits }
+        let mut refused = None;
+        self.assess_all(&mut probes, cost, now, |one| RefusalNumbers::add(&mut refused, one, now));
+        let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
+        Peek { refusal: refused.map(|numbers| self.unread(numbers, attributes).read()), limits }
     }
 
     /// Charges `cost` to every limit that matches whether or not there is room, as for work already
@@ -57,7 +55,7 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Vec<LimitStatus<'a>>, TableFull> {
-        self.report_probes(self.located(attributes.into(), now).1, cost, now)
+        self.report_probes(self.located(attributes.into(), now), cost, now)
     }
 
     pub(super) fn report_probes<'a>(
@@ -104,7 +102,7 @@ impl Gate {
     /// A repeated call gives back again: a caller that needs exactly one refund keeps its refund
     /// key.
     pub fn refund<'a>(&'a self, attributes: impl Into<Attributes<'a>>, cost: Cost, now: Timestamp) {
-        for mut probe in self.located(attributes.into(), now).1 {
+        for mut probe in self.located(attributes.into(), now) {
             if !matches!(probe.answer, Answer::Lacks { .. }) {
                 self.table.refund_units(&mut probe, cost, now);
             }
@@ -122,7 +120,7 @@ impl Gate {
     ) -> usize {
         let mut forgotten = 0;
         let probes = match limit {
-            None => self.located(attributes.into(), now).1,
+            None => self.located(attributes.into(), now),
             Some(name) => self.located_under(attributes.into(), name, now),
         };
         for probe in probes {
@@ -209,17 +207,18 @@ impl Gate {
         here.filter_map(|(index, limit)| {
             let keyed = limit.key(&values);
             let (algorithm, spec) = self.numbers(limit, &values, plan, now)?;
-            let found = LocatedCounter { keyed, algorithm, spec, refund_on: limit.refund_on };
-            matches!(keyed, Keyed::On(_)).then(|| Probe::unread(index as u16, found))
+            let (limit, refund_on) = (index as u16, limit.refund_on);
+            let located = LocatedCounter { limit, keyed, algorithm, spec, refund_on };
+            matches!(keyed, Keyed::On(_)).then(|| Probe::unread(located, &self.table))
         })
         .collect()
     }
 
-    fn located<'a>(&'a self, attributes: Attributes<'a>, now: Timestamp) -> (Values<'a>, Probes<'a>) {
+    fn located<'a>(&'a self, attributes: Attributes<'_>, now: Timestamp) -> Probes<'a> {
         let values = self.names.values(attributes);
         let mut probes = Probes::new();
         self.locate(&values, now, &mut probes);
-        (values, probes)
+        probes
     }
 
     pub(super) fn status<'a>(&'a self, probe: &Probe<'a>, now: Timestamp) -> Option<LimitStatus<'a>> {

@@ -35,9 +35,9 @@ pub struct Permit {
     cost: Cost,
     /// One for each limit that matched, in the order of the policy.
     charges: SmallVec<[Charge; 3]>,
-    /// Additional data of the charges to rings and permits, in the same order; boxed, because a
-    /// permit is moved on every admission and most permits have no such charge.
-    slot_charges: Option<Box<SmallVec<[SlotCharge; 1]>>>,
+    /// Additional data of the charges to rings and permits, in the same order. Most permits have
+    /// none, and few have more than one.
+    slot_charges: SmallVec<[SlotCharge; 1]>,
     /// Set only while a permit of a concurrency limit is held, so that other requests share nothing
     /// with each other.
     lender: Option<Arc<KeyTable>>,
@@ -74,14 +74,14 @@ impl Permit {
 
     #[inline]
     pub(super) fn new(cost: Cost, at: Timestamp) -> Self {
-        Self { at, cost, charges: SmallVec::new(), slot_charges: None, lender: None }
+        Self { at, cost, charges: SmallVec::new(), slot_charges: SmallVec::new(), lender: None }
     }
 
     #[inline]
     pub(super) fn from_charge(charge: Charge, cost: Cost, at: Timestamp) -> Self {
         let mut charges = SmallVec::new();
         charges.push(charge);
-        Self { at, cost, charges, slot_charges: None, lender: None }
+        Self { at, cost, charges, slot_charges: SmallVec::new(), lender: None }
     }
 
     #[inline]
@@ -89,15 +89,16 @@ impl Permit {
         self.charges.push(charge);
     }
 
-    pub(super) fn push_slot_charge(&mut self, charge: Charge, slot_charge: SlotCharge) {
-        self.charges.push(charge);
-        self.slot_charges.get_or_insert_default().push(slot_charge);
+    /// Adds what belongs to the last charge beside its word, if it has more.
+    #[inline]
+    pub(super) fn push_slot_charge(&mut self, slot_charge: Option<SlotCharge>) {
+        if let Some(slot_charge) = slot_charge {
+            self.slot_charges.push(slot_charge);
+        }
     }
 
     fn lends(&self) -> bool {
-        self.slot_charges
-            .as_ref()
-            .is_some_and(|all| all.iter().any(|slot_charge| matches!(slot_charge, SlotCharge::Permit { .. })))
+        self.slot_charges.iter().any(|slot_charge| matches!(slot_charge, SlotCharge::Permit { .. }))
     }
 
     /// Keeps the table alive while a permit of a concurrency limit is held.
@@ -131,7 +132,7 @@ impl Permit {
 
     /// The [keys](super::CounterPlace::key) of the concurrency limits that lent a permit.
     pub fn lent_keys(&self) -> impl Iterator<Item = u64> + '_ {
-        let mut slot_charges = self.slot_charges.iter().flat_map(|all| all.iter());
+        let mut slot_charges = self.slot_charges.iter();
         let beside_of = move |charge: &Charge| match charge.kind {
             ChargeKind::SlotCharge => slot_charges.next(),
             _ => None,
@@ -148,7 +149,7 @@ impl Permit {
         self.lender = None;
         for charge in self.charges.drain(..).rev() {
             if charge.kind == ChargeKind::SlotCharge {
-                let slot_charge = self.slot_charges.as_mut().and_then(|all| all.pop());
+                let slot_charge = self.slot_charges.pop();
                 slot_charge.expect("pushed together with its charge").take_back(table, charge.key, now);
             }
             charge.take_back(table, self.cost, now);
@@ -165,9 +166,7 @@ impl Permit {
     /// Takes over the charges of another permit that the same request was given for other limits.
     pub fn absorb(&mut self, mut other: Self) {
         self.charges.append(&mut other.charges);
-        if let Some(mut slot_charges) = other.slot_charges.take() {
-            self.slot_charges.get_or_insert_default().append(&mut slot_charges);
-        }
+        self.slot_charges.append(&mut other.slot_charges);
         if let Some(lender) = other.lender.take() {
             self.lender = Some(lender);
         }
@@ -205,7 +204,7 @@ impl Permit {
     fn give_back_permits(&mut self, now: Timestamp) -> bool {
         let Some(table) = self.lender.take() else { return false };
         let mut any = false;
-        for slot_charge in self.slot_charges.iter().flat_map(|all| all.iter()) {
+        for slot_charge in &self.slot_charges {
             any |= slot_charge.give_back(&table, now);
         }
         any

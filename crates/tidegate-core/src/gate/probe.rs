@@ -3,13 +3,14 @@
 use smallvec::SmallVec;
 
 use crate::algorithm::{Algorithm, State, Verdict};
+use crate::refusal::{Reason, Retry};
 use crate::scope::Keyed;
-use crate::table::{Entry, KeyHash, RefundSet, SpecId};
+use crate::table::{Entry, FirstLine, KeyHash, KeyTable, RefundSet, SpecId};
 use crate::time::Timestamp;
 
 /// The answer of one limit to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Admit,
     Wait {
         until: Timestamp,
@@ -31,6 +32,39 @@ pub(super) enum Answer {
     },
 }
 
+impl Answer {
+    /// The retry after it. The release of a permit cannot be foreseen, so a caller without a permit
+    /// backs off.
+    pub(crate) fn retry(self, algorithm: &Algorithm, now: Timestamp) -> Retry {
+        match self {
+            Self::Lacks { .. } | Self::Never { .. } => Retry::Never,
+            Self::Admit => Retry::At(now),
+            Self::Wait { .. } if matches!(algorithm, Algorithm::Concurrency(_)) => Retry::Backoff,
+            Self::Blocked { until } | Self::Full { until } | Self::Wait { until } => Retry::At(until),
+        }
+    }
+
+    /// The reason for it.
+    pub(crate) fn reason(self, algorithm: &Algorithm) -> Reason {
+        match self {
+            Self::Blocked { .. } => Reason::Blocked,
+            Self::Lacks { .. } => Reason::AttributeMissing,
+            Self::Full { .. } => Reason::TableFull,
+            Self::Never { .. } => Reason::CostExceedsLimit,
+            Self::Admit | Self::Wait { .. } => reason_of(algorithm),
+        }
+    }
+}
+
+/// The reason for which a limit with this algorithm denies.
+pub(crate) fn reason_of(algorithm: &Algorithm) -> Reason {
+    match algorithm {
+        Algorithm::Concurrency(_) => Reason::ConcurrencyExceeded,
+        algorithm if algorithm.is_quota() => Reason::QuotaExceeded,
+        _ => Reason::RateExceeded,
+    }
+}
+
 impl From<Verdict> for Answer {
     fn from(verdict: Verdict) -> Self {
         match verdict {
@@ -43,59 +77,69 @@ impl From<Verdict> for Answer {
 
 /// One matching limit: the place of its counter, and its answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Probe<'g> {
-    pub(super) limit: u16,
-    pub(super) key: KeyHash,
-    pub(super) algorithm: &'g Algorithm,
-    pub(super) spec: SpecId,
-    pub(super) entry: Entry,
-    /// The state it was decided on.
-    pub(super) before: State,
+pub(crate) struct Probe<'g> {
+    pub(crate) limit: u16,
+    pub(crate) key: KeyHash,
+    pub(crate) line: FirstLine,
+    pub(crate) algorithm: &'g Algorithm,
+    pub(crate) spec: SpecId,
+    pub(crate) entry: Entry,
     /// The state after the charge, where one word is the whole state.
-    pub(super) next: State,
-    pub(super) answer: Answer,
+    pub(crate) next: State,
+    pub(crate) answer: Answer,
+    /// Whether the limit admits and the charge is one exchange of the word that was read, under the
+    /// same spec.
+    pub(crate) is_exchange: bool,
     /// The endings on which the charge is given back.
-    pub(super) refund_on: RefundSet,
+    pub(crate) refund_on: RefundSet,
 }
 
 /// Where the counter of a request under one limit is, and the numbers that apply to it.
 #[derive(Clone, Copy)]
-pub(super) struct LocatedCounter<'g> {
-    pub(super) keyed: Keyed,
-    pub(super) algorithm: &'g Algorithm,
-    pub(super) spec: SpecId,
-    pub(super) refund_on: RefundSet,
+pub(crate) struct LocatedCounter<'g> {
+    pub(crate) limit: u16,
+    pub(crate) keyed: Keyed,
+    pub(crate) algorithm: &'g Algorithm,
+    pub(crate) spec: SpecId,
+    pub(crate) refund_on: RefundSet,
 }
 
 impl<'g> Probe<'g> {
-    /// A probe of the limit with this number, before its counter is read.
+    /// A probe of this counter, before it is read.
     #[inline]
-    pub(super) fn unread(limit: u16, located: LocatedCounter<'g>) -> Self {
-        let LocatedCounter { keyed, algorithm, spec, refund_on } = located;
+    pub(crate) fn unread(located: LocatedCounter<'g>, table: &KeyTable) -> Self {
+        let LocatedCounter { limit, keyed, algorithm, spec, refund_on } = located;
         let (key, answer) = match keyed {
             Keyed::On(key) => (key, Answer::Admit),
             Keyed::Lacks(attribute) => (KeyHash(0), Answer::Lacks { attribute }),
             Keyed::Skipped => (KeyHash(0), Answer::Admit),
         };
-        let (before, next) = (State::EMPTY, State::EMPTY);
-        Self { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer, refund_on }
+        let line = table.first_line(key);
+        let (entry, next, is_exchange) = (Entry::NONE, State::EMPTY, false);
+        Self { limit, key, line, algorithm, spec, entry, next, answer, is_exchange, refund_on }
     }
 
     /// A probe of this key, before its counter is read.
-    pub(super) fn new(limit: u16, key: KeyHash, algorithm: &'g Algorithm, spec: SpecId) -> Self {
+    pub(crate) fn new(
+        (limit, key): (u16, KeyHash),
+        algorithm: &'g Algorithm,
+        spec: SpecId,
+        table: &KeyTable,
+    ) -> Self {
         let refund_on = RefundSet::default();
-        Self::unread(limit, LocatedCounter { keyed: Keyed::On(key), algorithm, spec, refund_on })
+        let keyed = Keyed::On(key);
+        Self::unread(LocatedCounter { limit, keyed, algorithm, spec, refund_on }, table)
     }
 }
 
-/// Most requests meet at most three limits; more are kept on the heap.
-pub(super) type Probes<'g> = SmallVec<[Probe<'g>; 3]>;
+/// Most requests meet at most eight limits; more are kept on the heap.
+pub(crate) type Probes<'g> = SmallVec<[Probe<'g>; 8]>;
 
 /// The key of a request under one limit that a store decides or lends, and the numbers that apply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LocatedKey<'g> {
-    pub(super) limit: u16,
-    pub(super) key: KeyHash,
-    pub(super) algorithm: &'g Algorithm,
-    pub(super) spec: SpecId,
+pub(crate) struct LocatedKey<'g> {
+    pub(crate) limit: u16,
+    pub(crate) key: KeyHash,
+    pub(crate) algorithm: &'g Algorithm,
+    pub(crate) spec: SpecId,
 }

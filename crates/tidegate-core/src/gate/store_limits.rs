@@ -5,12 +5,13 @@ use core::time::Duration;
 
 use super::Gate;
 use super::build::Compiled;
-use super::decide::{reason_of, retry_of};
+use super::decide::Decision;
 use super::explain::Level;
 use super::located::LocatedRequest;
 use super::operations::TableFull;
 use super::permit::{LimitStatus, Permit};
-use super::probe::{Probe, Probes};
+use super::probe::{LocatedCounter, Probe, Probes, reason_of};
+use super::unread_refusal::{RefusalNumbers, ViolatedNumbers};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
@@ -237,32 +238,27 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Permit, Vec<(usize, Violated)>> {
-        let mut probes = self.probes_at(places);
-        if let Some(permit) = self.charge_unless_refused(&mut probes, cost, now) {
-            return Ok(permit);
+        match self.decide(&mut self.probes_at(places), Attributes::default(), cost, now) {
+            Decision::Admit(permit) => Ok(permit),
+            Decision::Refuse(unread) => Err(self.violated_at(places, unread.violated(), now)),
         }
-        self.block_exceeded(&mut probes, now);
-        Err(self.violated_at(&probes, now))
     }
 
     /// The answer of [`Gate::check_located`], without changing anything.
     pub fn peek_located(&self, places: &[CounterPlace], cost: Cost, now: Timestamp) -> Located<'_> {
         let mut probes = self.probes_at(places);
-        for probe in &mut probes {
-            self.assess(probe, cost, now);
-        }
+        let mut refused = None;
+        self.assess_all(&mut probes, cost, now, |one| RefusalNumbers::add(&mut refused, one, now));
+        let violated = refused.iter().flat_map(RefusalNumbers::violated);
         let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
-        Located { violated: self.violated_at(&probes, now), limits }
+        Located { violated: self.violated_at(places, violated, now), limits }
     }
 
     /// The level of each of these limits in this table, as [`Gate::peek_located`] decides it.
     pub fn levels_located(&self, places: &[CounterPlace], cost: Cost, now: Timestamp) -> Vec<Level> {
         let mut probes = self.probes_at(places);
-        let level = |probe: &mut Probe<'_>| {
-            self.assess(probe, cost, now);
-            self.level(probe, now)
-        };
-        probes.iter_mut().map(level).collect()
+        self.assess_all(&mut probes, cost, now, |_| ());
+        probes.iter().map(|probe| self.level(probe, now)).collect()
     }
 
     /// Charges limits that a store should have charged whether or not there is room, as
@@ -278,9 +274,12 @@ impl Gate {
 
     pub(super) fn probes_at(&self, places: &[CounterPlace]) -> Probes<'_> {
         let probe = |place: &CounterPlace| {
-            let mut probe = Probe::new(place.limit, place.key, self.algorithm_at(place)?, place.spec);
-            probe.refund_on = self.limits.get(usize::from(place.limit))?.refund_on;
-            Some(probe)
+            let CounterPlace { limit, key, spec } = *place;
+            let algorithm = self.algorithm_at(place)?;
+            let refund_on = self.limits.get(usize::from(limit))?.refund_on;
+            let keyed = Keyed::On(key);
+            let located = LocatedCounter { limit, keyed, algorithm, spec, refund_on };
+            Some(Probe::unread(located, &self.table))
         };
         places.iter().filter_map(probe).collect()
     }
@@ -291,8 +290,14 @@ impl Gate {
         self.algorithm_of(limit, place.spec)
     }
 
-    fn violated_at<'a>(&'a self, probes: &Probes<'a>, now: Timestamp) -> Vec<(usize, Violated)> {
-        let refusing = probes.iter().enumerate().filter(|(_, probe)| self.refuses(probe));
-        refusing.map(|(at, probe)| (at, self.violated(probe, retry_of(probe, now), now))).collect()
+    /// The limits that refused, each with the position of its place.
+    fn violated_at<'n>(
+        &self,
+        places: &[CounterPlace],
+        violated: impl Iterator<Item = &'n ViolatedNumbers>,
+        now: Timestamp,
+    ) -> Vec<(usize, Violated)> {
+        let position = |limit| places.iter().position(|place| place.limit == limit);
+        violated.filter_map(|one| Some((position(one.limit)?, self.violated(*one, now)))).collect()
     }
 }

@@ -8,6 +8,7 @@ mod operations;
 mod plans;
 mod reclamation;
 mod scopes;
+mod unread_refusals;
 #[cfg(feature = "calendar")]
 mod zones;
 
@@ -218,7 +219,7 @@ fn a_clock_that_was_ahead_locks_no_key_of_a_gate_for_long() {
                     continue;
                 };
                 // A permit may come back at any time; it does when its hold ends.
-                let until = match refusal.violated[0].retry {
+                let until = match refusal.retry() {
                     Retry::At(until) => until,
                     retry => {
                         assert!(is_permits, "{name}: {retry:?}");

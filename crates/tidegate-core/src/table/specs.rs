@@ -112,6 +112,12 @@ impl SpecId {
         }
     }
 
+    /// The number in the low bits of a word's upper half.
+    #[inline]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0.get() & Self::NUMBER
+    }
+
     /// The number with its count of reuses, as one value.
     pub(crate) const fn get(self) -> u32 {
         self.0.get()

@@ -34,6 +34,10 @@ impl KeyHash {
     }
 }
 
+/// Where the first line of a key begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FirstLine(pub(super) u32);
+
 /// Where a key stands, and the word that was read there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -53,7 +57,13 @@ impl Entry {
     /// The number of the spec that reads the state; `None` for an absent key.
     #[inline]
     pub(crate) const fn spec(self) -> Option<SpecNumber> {
-        SpecNumber::new(((self.word & SPEC_MASK) >> STATE_BITS) as u32)
+        SpecNumber::new(self.spec_bits())
+    }
+
+    /// The number of the spec; 0 for an absent key.
+    #[inline]
+    pub(crate) const fn spec_bits(self) -> u32 {
+        (self.word >> STATE_BITS) as u32 & (SPEC_MASK >> STATE_BITS) as u32
     }
 
     pub(crate) const fn is_absent(self) -> bool {

@@ -10,9 +10,10 @@ use super::error::{GateError, too_many};
 use super::limit_check::check_limit;
 use super::overrides::{OverrideNumbers, Overrides, RunTimeFacts};
 use crate::algorithm::Algorithm;
-use crate::limit::{Condition, Consistency, Limit};
+use crate::gate::probe::LocatedCounter;
+use crate::limit::{Condition, Consistency, Limit, Mode};
 use crate::matcher::Matcher;
-use crate::scope::{Keyed, Names, Part, Scope, Values};
+use crate::scope::{Keyed, Names, Part, Scope};
 use crate::shares::Owner;
 use crate::table::{KeyTable, RefundSet, Spec, SpecId, SpecOwner, SpecPin};
 use crate::text::Text;
@@ -71,6 +72,9 @@ pub(crate) struct Compiled {
     pub(crate) block: Option<(Duration, SpecPin)>,
     /// Whether the caller decides it.
     pub(crate) is_in_store: bool,
+    /// Whether it applies to every request that has its key, by its own numbers, and is decided
+    /// here.
+    pub(crate) is_plain: bool,
 }
 
 impl Compiled {
@@ -135,25 +139,45 @@ impl Compiled {
             has_blocks,
             block,
             is_in_store,
+            is_plain: false,
         })
+    }
+
+    /// Says whether the caller decides it, when everything else is known.
+    pub(super) fn set_in_store(&mut self, is_in_store: bool) {
+        self.is_in_store = is_in_store;
+        self.is_plain = !is_in_store && self.conditions.is_empty() && self.has_one_set_of_numbers();
     }
 
     /// Whether this limit applies to the request with these values.
     #[inline]
-    pub(crate) fn matches(&self, values: &Values<'_>) -> bool {
+    pub(crate) fn matches(&self, values: &[Option<&str>]) -> bool {
         self.unmet(values).is_none()
     }
 
     /// The first of its conditions that the request with these values does not meet.
     #[inline]
-    pub(crate) fn unmet(&self, values: &Values<'_>) -> Option<&(u16, Matcher)> {
+    pub(crate) fn unmet(&self, values: &[Option<&str>]) -> Option<&(u16, Matcher)> {
         self.conditions.iter().find(|(attribute, matcher)| !matcher.matches(values[usize::from(*attribute)]))
     }
 
     /// The key of a request under this limit.
     #[inline]
-    pub(crate) fn key(&self, values: &Values<'_>) -> Keyed {
-        self.scope.key(values)
+    pub(crate) fn key(&self, values: &[Option<&str>]) -> Keyed {
+        self.scope.key_of(values)
+    }
+
+    /// The counter of a request under this limit by its own numbers; `index` is its position.
+    #[inline]
+    pub(crate) fn located(&self, index: u16, keyed: Keyed) -> LocatedCounter<'_> {
+        let (spec, refund_on) = (self.spec, self.refund_on);
+        LocatedCounter { limit: index, keyed, algorithm: &self.algorithm, spec, refund_on }
+    }
+
+    /// Whether a request that it has no room for is refused, and nothing else follows from that.
+    #[inline]
+    pub(crate) fn refuses_at_once(&self) -> bool {
+        self.limit.mode == Mode::Enforce && self.block.is_none()
     }
 
     /// Its algorithm with its own numbers.
@@ -196,7 +220,7 @@ impl Compiled {
 
     /// The override that fits a request at `now` best, if one does.
     #[inline]
-    pub(crate) fn overriding(&self, values: &Values<'_>, now: Timestamp) -> Option<&OverrideNumbers> {
+    pub(crate) fn overriding(&self, values: &[Option<&str>], now: Timestamp) -> Option<&OverrideNumbers> {
         self.overrides.as_ref().and_then(|overrides| overrides.find(values, now))
     }
 

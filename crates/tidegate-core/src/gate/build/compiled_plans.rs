@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::error::GateError;
 use crate::limit::Plans;
-use crate::scope::{Names, Values};
+use crate::scope::Names;
 
 /// A plan by its position in [`Plans::names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +83,12 @@ impl CompiledPlans {
     }
 
     /// The plan of a request with these values.
-    pub(crate) fn find(&self, values: &Values<'_>) -> Option<PlanIndex> {
+    pub(crate) fn find(&self, values: &[Option<&str>]) -> Option<PlanIndex> {
         self.found(values).map(|(plan, _)| plan)
     }
 
     /// The plan of a request, with how it was found.
-    pub(crate) fn found(&self, values: &Values<'_>) -> Option<(PlanIndex, PlanFoundBy)> {
+    pub(crate) fn found(&self, values: &[Option<&str>]) -> Option<(PlanIndex, PlanFoundBy)> {
         for (attribute, by_value) in &self.assigned {
             if let Some(plan) = values[usize::from(*attribute)].and_then(|value| by_value.get(value)) {
                 return Some((*plan, PlanFoundBy::Assignment(*attribute)));

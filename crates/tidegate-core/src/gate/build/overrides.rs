@@ -114,7 +114,7 @@ impl Overrides {
                     one.when.iter().find(|(name, _)| name == attribute).map(|(_, value)| value.as_str());
                 values[usize::from(part.attribute)] = value;
             }
-            if let Keyed::On(key) = group.scope.key(&values) {
+            if let Keyed::On(key) = group.scope.key_of(&values) {
                 // The first of two overrides for the same values counts.
                 group.by_values.entry(key.0).or_insert(numbers.len());
             }
@@ -142,8 +142,8 @@ impl Overrides {
         self.by_spec.get(&spec).map(|at| &self.numbers[*at].algorithm)
     }
 
-    pub(super) fn find(&self, values: &Values<'_>, now: Timestamp) -> Option<&OverrideNumbers> {
-        self.groups.iter().find_map(|group| match group.scope.key(values) {
+    pub(super) fn find(&self, values: &[Option<&str>], now: Timestamp) -> Option<&OverrideNumbers> {
+        self.groups.iter().find_map(|group| match group.scope.key_of(values) {
             Keyed::On(key) => {
                 let numbers = &self.numbers[*group.by_values.get(&key.0)?];
                 (now < numbers.until || numbers.until == Timestamp::MAX).then_some(numbers)

@@ -65,6 +65,7 @@ fn a_refusal_that_is_looked_for_is_that_of_a_check_and_charges_nothing() {
         for asked in [attributes_of(u32::MAX), attributes_of(1), attributes_of(!subset)] {
             let found = gate.find_refusal(asked.as_slice(), Cost::ONE, NOW);
             assert_eq!(gate.table().fingerprint(), before, "subset {subset:#b}");
+            let found = found.map(|unread| unread.read());
             assert_eq!(found, gate.check(asked.as_slice(), Cost::ONE, NOW).into_result().err());
             if found.is_none() {
                 // It was charged by the check.

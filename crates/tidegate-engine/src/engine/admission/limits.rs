@@ -37,7 +37,7 @@ pub(crate) fn step(
                 Some(counters) => gate.find_counter_refusal(counters, attributes, cost, now),
                 None => gate.find_refusal(attributes, cost, now),
             };
-            return refusal.map_or(Ok(()), |refusal| Err(Stop::Refuse(refusal)));
+            return refusal.map_or(Ok(()), |unread| Err(Stop::Refuse(unread.read())));
         }
         (Mode::Explain, _) => {
             let peek = gate.peek(attributes, cost, now);
@@ -52,6 +52,6 @@ pub(crate) fn step(
             *holds = Some(Holds::new(*issuer, permit));
             Ok(())
         }
-        Decision::Refuse(refusal) => Err(Stop::Refuse(refusal)),
+        Decision::Refuse(unread) => Err(Stop::Refuse(unread.read())),
     }
 }

@@ -1,0 +1,430 @@
+//! Refusals that nobody has read yet: the numbers of a decision, without any text.
+//!
+//! A limiter refuses when there is a flood, and most of those refusals are only counted. So a
+//! decision keeps in place what was true when it was made, and a reader joins the names and values
+//! to that, from the gate that decided and from the attributes of the request. The table
+//! is not read again, and a gate never changes, so that a refusal reads the same later.
+
+use core::fmt;
+use core::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::Gate;
+use super::build::Compiled;
+use super::probe::{Answer, Probe};
+use crate::algorithm::{Algorithm, State};
+use crate::attributes::{Attributes, PairAttributes};
+use crate::refusal::{Reason, Refusal, RefusalFields, Retry, ScopeValues, Violated};
+use crate::scope::Part;
+use crate::table::SpecId;
+use crate::text::Text;
+use crate::time::Timestamp;
+
+/// A refusal by a [`Gate`] that is put together when somebody reads it.
+///
+/// ```
+/// # use tidegate_core::{Cost, Decision, Gate, Limit, Timestamp};
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let gate = Gate::builder("api").limit(Limit::rate("per-user", "1/m")?.key(["user"])).build()?;
+/// let ada = [("user", "ada")];
+/// assert!(gate.check(&ada, Cost::ONE, now).is_admit());
+/// let Decision::Refuse(unread) = gate.check(&ada, Cost::ONE, now) else { panic!("one a minute") };
+/// assert_eq!(unread.name(), "per-user");
+/// assert_eq!(unread.read().scope[0].1, "ada");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct UnreadRefusal<'a> {
+    gate: &'a Gate,
+    scope: BindingScope<'a>,
+    numbers: RefusalNumbers,
+}
+
+/// The values that a request has for the parts of the limit that binds longest, in their order.
+#[derive(Clone)]
+pub(super) enum BindingScope<'a> {
+    One(Option<&'a str>),
+    Borrowed(SmallVec<[Option<&'a str>; 3]>),
+    /// Those of attributes that are no slice of `&str`: nobody says how long they live.
+    Copied(Box<[Option<Text>]>),
+}
+
+impl BindingScope<'_> {
+    fn values(&self) -> impl Iterator<Item = Option<&str>> {
+        let (borrowed, copied): (&[Option<&str>], &[Option<Text>]) = match self {
+            Self::One(value) => (core::slice::from_ref(value), &[]),
+            Self::Borrowed(values) => (values, &[]),
+            Self::Copied(values) => (&[], values),
+        };
+        borrowed.iter().copied().chain(copied.iter().map(Option::as_deref))
+    }
+}
+
+/// The numbers of a refusal by the limits of a gate: which limits refused, by which of their
+/// numbers, and what was left. They are the same size whatever the limits are called, and own no
+/// text.
+///
+/// Good for the gate that decided and the request that it refused: see [`Gate::read_refusal`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalNumbers {
+    refused_at: Timestamp,
+    /// The first limit that refused, in the order of the policy.
+    first: ViolatedNumbers,
+    /// The others. Few limits refuse at once: three are kept in place, more on the heap.
+    others: SmallVec<[ViolatedNumbers; 2]>,
+}
+
+/// The numbers of one limit that a request violated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ViolatedNumbers {
+    pub(super) limit: u16,
+    spec: SpecId,
+    /// For a concurrency limit that has no free permit: until when the first retry should wait.
+    pub(super) answer: Answer,
+    left: Left,
+}
+
+/// How the units left are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Units(u64),
+    /// By the state that was decided on: a reader divides, if there is one.
+    OfState(State),
+}
+
+impl RefusalNumbers {
+    #[inline]
+    pub(super) fn new(refused_at: Timestamp, first: ViolatedNumbers) -> Self {
+        Self { refused_at, first, others: SmallVec::new() }
+    }
+
+    /// The limits that refused, in the order of the policy.
+    pub(super) fn violated(&self) -> impl Iterator<Item = &ViolatedNumbers> {
+        core::iter::once(&self.first).chain(&self.others)
+    }
+
+    pub(super) fn violated_mut(&mut self) -> impl Iterator<Item = &mut ViolatedNumbers> {
+        core::iter::once(&mut self.first).chain(&mut self.others)
+    }
+
+    /// Adds a limit that refused.
+    pub(super) fn add(refused: &mut Option<Self>, one: ViolatedNumbers, now: Timestamp) {
+        match refused {
+            None => *refused = Some(Self::new(now, one)),
+            Some(refused) => refused.others.push(one),
+        }
+    }
+}
+
+impl ViolatedNumbers {
+    /// Says that the limit has blocked the key until then.
+    pub(super) fn block(&mut self, until: Timestamp) {
+        (self.answer, self.left) = (Answer::Blocked { until }, Left::Units(0));
+    }
+}
+
+impl<'a> UnreadRefusal<'a> {
+    /// The refusal, with its texts.
+    pub fn read(&self) -> Refusal {
+        self.gate.refusal_with(&self.numbers, self.scope.values())
+    }
+
+    /// Why: the reason of the limit that binds longest.
+    pub fn reason(&self) -> Reason {
+        self.gate.binding(&self.numbers).reason()
+    }
+
+    /// The name of the limit that binds longest.
+    pub fn name(&self) -> &'a str {
+        &self.gate.binding(&self.numbers).limit.limit.name
+    }
+
+    /// When to come back: when the limit that binds longest would admit the request.
+    pub fn retry(&self) -> Retry {
+        self.gate.binding(&self.numbers).retry(self.numbers.refused_at)
+    }
+
+    /// The limits that refused, in the order of the policy.
+    pub(super) fn violated(&self) -> impl Iterator<Item = &ViolatedNumbers> {
+        self.numbers.violated()
+    }
+
+    /// Adds a limit that refused, too.
+    pub(super) fn add(&mut self, one: ViolatedNumbers) {
+        self.numbers.others.push(one);
+    }
+
+    pub(super) const fn numbers_mut(&mut self) -> &mut RefusalNumbers {
+        &mut self.numbers
+    }
+
+    /// Keeps the values of the request with these attributes.
+    pub(super) fn find_scope(&mut self, attributes: PairAttributes<'_, 'a>) {
+        self.scope = self.gate.binding_scope(&self.numbers, attributes);
+    }
+
+    /// Its numbers alone, to be read later by [`Gate::read_refusal`].
+    pub fn into_numbers(self) -> RefusalNumbers {
+        self.numbers
+    }
+}
+
+impl From<UnreadRefusal<'_>> for Refusal {
+    fn from(unread: UnreadRefusal<'_>) -> Self {
+        unread.read()
+    }
+}
+
+impl fmt::Display for UnreadRefusal<'_> {
+    /// As [`Refusal`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read().fmt(f)
+    }
+}
+
+impl fmt::Debug for UnreadRefusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnreadRefusal({self})")
+    }
+}
+
+/// A violated limit with what the policy says of it.
+#[derive(Clone, Copy)]
+struct ReadLimit<'g> {
+    limit: &'g Compiled,
+    algorithm: &'g Algorithm,
+    numbers: ViolatedNumbers,
+}
+
+impl ReadLimit<'_> {
+    fn reason(&self) -> Reason {
+        self.numbers.answer.reason(self.algorithm)
+    }
+
+    fn retry(&self, now: Timestamp) -> Retry {
+        self.numbers.answer.retry(self.algorithm, now)
+    }
+
+    /// The delay before the first retry of a request that found no free permit.
+    fn retry_hint(&self, now: Timestamp) -> Option<Duration> {
+        match (self.algorithm, self.numbers.answer) {
+            (Algorithm::Concurrency(_), Answer::Wait { until }) => Some(until.saturating_since(now)),
+            _ => None,
+        }
+    }
+
+    /// How long it binds. A permit that is expected back soon binds for less long than a window
+    /// that ends later.
+    fn binds(&self, now: Timestamp) -> Retry {
+        match (self.algorithm, self.numbers.answer) {
+            (Algorithm::Concurrency(_), Answer::Wait { until }) => Retry::At(until),
+            _ => self.retry(now),
+        }
+    }
+
+    #[inline]
+    fn violated(&self, now: Timestamp) -> Violated {
+        Violated {
+            name: self.limit.name.clone(),
+            reason: self.reason(),
+            retry: self.retry(now),
+            limit: match self.numbers.answer {
+                Answer::Never { largest } => largest,
+                _ => self.algorithm.limit(),
+            },
+            remaining: match self.numbers.left {
+                Left::Units(units) => units,
+                Left::OfState(state) => self.algorithm.remaining(state, now),
+            },
+            window: self.algorithm.window(),
+        }
+    }
+}
+
+impl Gate {
+    /// The refusal that these numbers are of, for the request with these attributes.
+    ///
+    /// Both must be of the request that this gate refused: with other attributes the scope is
+    /// wrong, and of another gate's numbers the limits are.
+    pub fn read_refusal<'a>(
+        &'a self,
+        numbers: &RefusalNumbers,
+        attributes: impl Into<Attributes<'a>>,
+    ) -> Refusal {
+        let attributes = attributes.into();
+        let parts = self.binding(numbers).limit.scope.parts.iter();
+        self.refusal_with(numbers, parts.map(|part| attributes.get(self.names.get(part.attribute))))
+    }
+
+    /// The refusal that these numbers are of, with these values of the parts of the limit that
+    /// binds longest.
+    fn refusal_with<'v>(
+        &self,
+        numbers: &RefusalNumbers,
+        values: impl Iterator<Item = Option<&'v str>>,
+    ) -> Refusal {
+        let now = numbers.refused_at;
+        let binding = self.binding(numbers);
+        let mut refusal = Refusal::from(RefusalFields {
+            namespace: self.namespace_text.clone(),
+            scope: ScopeValues::new(),
+            violated: SmallVec::new(),
+            detail: self.detail(&binding),
+            details: None,
+            retry_hint: binding.retry_hint(now),
+            civil_zone: binding.algorithm.civil_zone().map(Text::from),
+        });
+        // The lists are filled where they stay, since they are large to move.
+        for (part, value) in binding.limit.scope.parts.iter().zip(values) {
+            if let Some(value) = value {
+                refusal.scope.push((self.names.text(part.attribute), part.shown(value)));
+            }
+        }
+        if numbers.others.is_empty() {
+            refusal.violated.push(binding.violated(now));
+            return refusal;
+        }
+        let mut refusing: SmallVec<[ReadLimit<'_>; 3]> =
+            numbers.violated().map(|numbers| self.read_limit(*numbers)).collect();
+        // Stable: of two that bind equally long the first in the policy is named.
+        refusing.sort_by(|one, other| Retry::longest_first(one.binds(now), other.binds(now)));
+        refusal.violated.extend(refusing.iter().map(|limit| limit.violated(now)));
+        refusal
+    }
+
+    fn detail(&self, binding: &ReadLimit<'_>) -> Option<Text> {
+        let Answer::Lacks { attribute } = binding.numbers.answer else { return None };
+        Some(Text::from(format!(
+            "the request lacks the attribute \"{}\", which limit \"{}\" requires",
+            self.names.get(attribute),
+            binding.limit.limit.name
+        )))
+    }
+
+    fn read_limit(&self, numbers: ViolatedNumbers) -> ReadLimit<'_> {
+        let limit = &self.limits[usize::from(numbers.limit)];
+        let algorithm = self.algorithm_of(limit, numbers.spec).unwrap_or(limit.algorithm());
+        ReadLimit { limit, algorithm, numbers }
+    }
+
+    /// The limit that binds longest; of two that bind equally long the first in the policy.
+    fn binding(&self, numbers: &RefusalNumbers) -> ReadLimit<'_> {
+        let now = numbers.refused_at;
+        if numbers.others.is_empty() {
+            return self.read_limit(numbers.first);
+        }
+        let mut limits = numbers.violated().map(|numbers| self.read_limit(*numbers));
+        let first = limits.next().expect("a refusal names at least one violated limit");
+        limits.fold(first, |longest, other| {
+            let is_longer = Retry::longest_first(other.binds(now), longest.binds(now)).is_lt();
+            if is_longer { other } else { longest }
+        })
+    }
+
+    /// The refusal with these numbers, of a request with these attributes.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(super) fn unread<'a>(
+        &'a self,
+        numbers: RefusalNumbers,
+        attributes: PairAttributes<'_, 'a>,
+    ) -> UnreadRefusal<'a> {
+        let scope = self.binding_scope(&numbers, attributes);
+        UnreadRefusal { gate: self, scope, numbers }
+    }
+
+    #[inline(never)]
+    fn binding_scope<'a>(
+        &self,
+        numbers: &RefusalNumbers,
+        attributes: PairAttributes<'_, 'a>,
+    ) -> BindingScope<'a> {
+        let parts = &*self.binding(numbers).limit.scope.parts;
+        let names = parts.iter().map(|part| self.names.get(part.attribute));
+        match (parts, attributes.as_pairs()) {
+            ([part], Some(pairs)) => {
+                BindingScope::One(Attributes::find(pairs, self.names.get(part.attribute)))
+            }
+            (_, Some(pairs)) => {
+                BindingScope::Borrowed(names.map(|name| Attributes::find(pairs, name)).collect())
+            }
+            (_, None) => {
+                BindingScope::Copied(names.map(|name| attributes.get(name).map(Text::from)).collect())
+            }
+        }
+    }
+
+    /// The refusal by one limit that counts by one attribute, of which the request has this value.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(super) fn unread_by_one<'a>(
+        &'a self,
+        (refused_at, first): (Timestamp, ViolatedNumbers),
+        value: Option<&'a str>,
+    ) -> UnreadRefusal<'a> {
+        let numbers = RefusalNumbers { refused_at, first, others: SmallVec::new() };
+        UnreadRefusal { gate: self, scope: BindingScope::One(value), numbers }
+    }
+
+    /// The numbers of a limit that answered so, by these numbers of its own, in this state.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(super) fn violated_numbers(
+        &self,
+        (limit, spec, algorithm): (u16, SpecId, &Algorithm),
+        answer: Answer,
+        state: State,
+        now: Timestamp,
+    ) -> ViolatedNumbers {
+        let (answer, left) = match answer {
+            Answer::Wait { .. } | Answer::Never { .. } | Answer::Full { .. } if algorithm.is_counter() => {
+                (answer, Left::OfState(state))
+            }
+            Answer::Admit | Answer::Blocked { .. } | Answer::Lacks { .. } => (answer, Left::Units(0)),
+            _ => self.slots_left(algorithm, answer, state, now),
+        };
+        ViolatedNumbers { limit, spec, answer, left }
+    }
+
+    /// The answer, with the units left, of an algorithm that keeps more than a word.
+    #[inline(never)]
+    fn slots_left(
+        &self,
+        algorithm: &Algorithm,
+        answer: Answer,
+        state: State,
+        now: Timestamp,
+    ) -> (Answer, Left) {
+        let left = Left::Units(self.table.state_remaining(algorithm, state, now));
+        match (algorithm, answer) {
+            (Algorithm::Concurrency(concurrency), Answer::Wait { .. }) => {
+                let hint = self.table.retry_hint(concurrency, state, now);
+                (Answer::Wait { until: now.saturating_add(hint) }, left)
+            }
+            _ => (answer, left),
+        }
+    }
+
+    /// The numbers of a probe that refuses.
+    pub(super) fn violated_probe(&self, probe: &Probe<'_>, now: Timestamp) -> ViolatedNumbers {
+        let state = self.table.state(probe, now);
+        self.violated_numbers((probe.limit, probe.spec, probe.algorithm), probe.answer, state, now)
+    }
+
+    /// One limit that refused at `now`, as a reader is told of it.
+    pub(super) fn violated(&self, numbers: ViolatedNumbers, now: Timestamp) -> Violated {
+        self.read_limit(numbers).violated(now)
+    }
+
+    /// The attributes of these parts that a request has, with their values for people.
+    pub(super) fn scope_values(&self, parts: &[Part], values: &[Option<&str>]) -> ScopeValues {
+        let mut present = ScopeValues::new();
+        for part in parts {
+            if let Some(value) = values[usize::from(part.attribute)] {
+                present.push((self.names.text(part.attribute), part.shown(value)));
+            }
+        }
+        present
+    }
+}
