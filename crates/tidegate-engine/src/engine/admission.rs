@@ -46,7 +46,7 @@ use crate::demand::{Demand, end, outcome_of};
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::fault::Fault;
-use crate::permit::{Holds, Permit};
+use crate::permit::{Holds, IssuingGate, Permit};
 use crate::request::Request;
 
 impl Engine {
@@ -126,6 +126,9 @@ impl Engine {
             return self.admit_patient(request, waited, None, None, None, now);
         }
         let found = self.gate_of(request)?;
+        if self.only_limits_say(request, found.0) {
+            return self.admit_by_limits(request, found, now);
+        }
         let mut located = self.locate(request, found, &waited, now);
         let mut holds = None;
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
@@ -142,6 +145,41 @@ impl Engine {
             Err(Stop::Fail(error)) => {
                 self.decided(None, located.record, OfferOutcome::Failed);
                 Err(*error)
+            }
+        }
+    }
+
+    /// Whether all planes but the limits that are decided here have nothing to say of a request.
+    #[inline]
+    fn only_limits_say(&self, request: &Request<'_>, gate: &Gate) -> bool {
+        self.planes.overload.is_none()
+            && request.access.is_none()
+            && request.deadline.is_none()
+            && !gate.has_store_limits()
+    }
+
+    /// The walk where only the limits have something to say: one step. The answer is built where it
+    /// is returned, since it is large to move.
+    #[expect(clippy::inline_always, clippy::unnecessary_wraps, reason = "as it is returned, it is not moved")]
+    #[inline(always)]
+    fn admit_by_limits(
+        &self,
+        request: &Request<'_>,
+        (gate, issuer): (&Arc<Gate>, IssuingGate),
+        now: Timestamp,
+    ) -> Result<Step, RequestError> {
+        match gate.check(request.attributes, request.cost, now) {
+            tidegate_core::Decision::Admit(limits) if limits.must_be_settled() => {
+                let mut first = Holds::new(issuer, limits);
+                self.lend(gate, &mut first);
+                Ok(Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() })))
+            }
+            tidegate_core::Decision::Admit(limits) => {
+                let rest = Vec::new();
+                Ok(Step::Decided(Decision::Admit(Permit { first: Holds::new(issuer, limits), rest })))
+            }
+            tidegate_core::Decision::Refuse(unread) => {
+                Ok(Step::Decided(Decision::Refuse(Refused::one(unread.read()))))
             }
         }
     }
