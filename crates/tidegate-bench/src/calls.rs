@@ -35,10 +35,30 @@ pub fn check_one(gate: &Gate, session: &str, now: Timestamp) -> bool {
     gate.check(&[("session", session)], Cost::ONE, now).is_admit()
 }
 
+/// [`check_one`] for a caller that reads why it is refused.
+#[inline]
+pub fn check_one_and_read(gate: &Gate, session: &str, now: Timestamp) -> bool {
+    gate.check(&[("session", session)], Cost::ONE, now).into_result().is_ok()
+}
+
 /// Checks three limits.
 #[inline]
 pub fn check_three(gate: &Gate, [api_key, user, session]: [&str; 3], now: Timestamp) -> bool {
     gate.check(&[("api_key", api_key), ("user", user), ("session", session)], Cost::ONE, now).is_admit()
+}
+
+/// [`check_three`] for a caller that reads why it is refused.
+#[inline]
+pub fn check_three_and_read(gate: &Gate, [api_key, user, session]: [&str; 3], now: Timestamp) -> bool {
+    let attributes = [("api_key", api_key), ("user", user), ("session", session)];
+    gate.check(&attributes, Cost::ONE, now).into_result().is_ok()
+}
+
+/// Checks eight limits, which all count by this value.
+#[inline]
+pub fn check_eight(gate: &Gate, value: &str, now: Timestamp) -> bool {
+    let attributes = workload::EIGHT_NAMES.map(|name| (name, value));
+    gate.check(&attributes, Cost::ONE, now).is_admit()
 }
 
 /// Checks sessions together; how many were admitted.

@@ -19,20 +19,30 @@ use crate::workload::{self, START, table_of_words};
 pub enum Kind {
     /// One bucket, admitted.
     HotAdmit,
-    /// One bucket, refused.
+    /// One bucket, refused, and nobody reads why.
     HotDeny,
+    /// One bucket, refused, and the refusal is read.
+    HotDenyRead,
     /// Sixteen keys in a batch, admitted; counted for each key.
     Batch,
     /// Three buckets, admitted.
     ThreeAdmit,
-    /// Three buckets, the last of which refuses.
+    /// Three buckets, the last of which refuses; nobody reads why.
     ThreeDeny,
+    /// Three buckets, the last of which refuses; the refusal is read.
+    ThreeDenyRead,
+    /// Eight buckets, admitted.
+    EightAdmit,
+    /// Eight buckets, the last of which refuses; nobody reads why.
+    EightDeny,
     /// A ring of a hundred, admitted.
     RingAdmit,
     /// A ring of a hundred, refused.
     RingDeny,
     /// A ring of a hundred through the gate, admitted.
     RollingAdmit,
+    /// A ring of a hundred through the gate, refused, and nobody reads why.
+    RollingDeny,
     /// A table with fixed shares, admitted.
     CapacityStatic,
     /// A table with global admission, admitted.
@@ -55,15 +65,20 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 17] = [
+    pub const ALL: [(Self, &'static str); 22] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
+        (Self::HotDenyRead, "hot-deny-read"),
         (Self::Batch, "batch"),
         (Self::ThreeAdmit, "three-admit"),
         (Self::ThreeDeny, "three-deny"),
+        (Self::ThreeDenyRead, "three-deny-read"),
+        (Self::EightAdmit, "eight-admit"),
+        (Self::EightDeny, "eight-deny"),
         (Self::RingAdmit, "ring-admit"),
         (Self::RingDeny, "ring-deny"),
         (Self::RollingAdmit, "rolling-admit"),
+        (Self::RollingDeny, "rolling-deny"),
         (Self::CapacityStatic, "capacity-static"),
         (Self::CapacityGlobal, "capacity-global"),
         (Self::CapacityWarm, "capacity-warm"),
@@ -85,37 +100,9 @@ impl Kind {
 /// Makes `calls` calls of a kind; returns how many were admitted. Time moves by a microsecond a
 /// call.
 pub fn work(kind: Kind, calls: u64) -> u64 {
-    let at = |call: u64| Timestamp::from_nanos(START.as_nanos() + call * 1_000);
-    let table = || table_of_words(1 << 20);
-    let one = |algorithm| calls::gate_of_one(algorithm, table());
+    let at = at_call;
     let count = |admits: &dyn Fn(u64) -> bool| (0..calls).map(|call| u64::from(admits(call))).sum();
     match kind {
-        Kind::HotAdmit => {
-            let gate = one(workload::endless());
-            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
-        }
-        Kind::HotDeny => {
-            let gate = one(workload::tight());
-            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
-        }
-        Kind::Batch => {
-            let gate = one(workload::endless());
-            let keys = workload::keys(16);
-            let keys: [&str; 16] = std::array::from_fn(|index| keys[index].as_str());
-            (0..calls / 16).map(|call| calls::check_sixteen(&gate, black_box(keys), at(call))).sum()
-        }
-        Kind::ThreeAdmit => {
-            let gate = calls::gate(workload::three_limits(), table());
-            let keys = ["api-key-000000000001", "user----000000000001", HOT];
-            (0..calls).map(|call| u64::from(calls::check_three(&gate, black_box(keys), at(call)))).sum()
-        }
-        Kind::ThreeDeny => {
-            let mut limits = workload::three_limits();
-            limits[2].algorithm = workload::tight();
-            let gate = calls::gate(limits, table());
-            let keys = ["api-key-000000000001", "user----000000000001", HOT];
-            (0..calls).map(|call| u64::from(calls::check_three(&gate, black_box(keys), at(call)))).sum()
-        }
         Kind::RingAdmit => {
             let ring = OneRing::new(100, Duration::from_micros(50));
             count(&|call| ring.admit(at(call)))
@@ -123,14 +110,6 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
         Kind::RingDeny => {
             let ring = OneRing::new(100, Duration::from_hours(1));
             count(&|call| ring.admit(at(call)))
-        }
-        Kind::RollingAdmit => {
-            let rolling = tidegate_core::algorithm::Rolling::new(100, Duration::from_micros(50));
-            let rolling = tidegate_core::Algorithm::Rolling(rolling.expect("a hundred in 50 us is valid"));
-            let mut config = table();
-            config.ring_share_percent = 50;
-            let gate = calls::gate_of_one(rolling, config);
-            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
         }
         Kind::CapacityStatic | Kind::CapacityGlobal | Kind::CapacityWarm => {
             let capacity = match kind {
@@ -167,7 +146,76 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
             let queue = AtOnce::admitted();
             count(&|call| queue.settles(call as usize, at(call)))
         }
+        _ => check(kind, calls),
     }
+}
+
+/// [`work`] of the kinds that a gate alone decides.
+fn check(kind: Kind, calls: u64) -> u64 {
+    let at = at_call;
+    let table = || table_of_words(1 << 20);
+    let one = |algorithm| calls::gate_of_one(algorithm, table());
+    match kind {
+        Kind::HotAdmit => {
+            let gate = one(workload::endless());
+            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
+        }
+        Kind::HotDeny => {
+            let gate = one(workload::tight());
+            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
+        }
+        Kind::HotDenyRead => {
+            let gate = one(workload::tight());
+            let check = |call| calls::check_one_and_read(&gate, black_box(HOT), at(call));
+            (0..calls).map(|call| u64::from(check(call))).sum()
+        }
+        Kind::Batch => {
+            let gate = one(workload::endless());
+            let keys = workload::keys(16);
+            let keys: [&str; 16] = std::array::from_fn(|index| keys[index].as_str());
+            (0..calls / 16).map(|call| calls::check_sixteen(&gate, black_box(keys), at(call))).sum()
+        }
+        Kind::ThreeAdmit => {
+            let gate = calls::gate(workload::three_limits(), table());
+            let keys = ["api-key-000000000001", "user----000000000001", HOT];
+            (0..calls).map(|call| u64::from(calls::check_three(&gate, black_box(keys), at(call)))).sum()
+        }
+        Kind::ThreeDeny | Kind::ThreeDenyRead => {
+            let mut limits = workload::three_limits();
+            limits[2].algorithm = workload::tight();
+            let gate = calls::gate(limits, table());
+            let keys = ["api-key-000000000001", "user----000000000001", HOT];
+            let check =
+                if kind == Kind::ThreeDeny { calls::check_three } else { calls::check_three_and_read };
+            (0..calls).map(|call| u64::from(check(&gate, black_box(keys), at(call)))).sum()
+        }
+        Kind::EightAdmit | Kind::EightDeny => {
+            let mut limits = workload::eight_limits();
+            if kind == Kind::EightDeny {
+                limits[7].algorithm = workload::tight();
+            }
+            let gate = calls::gate(limits, table());
+            (0..calls).map(|call| u64::from(calls::check_eight(&gate, black_box(HOT), at(call)))).sum()
+        }
+        Kind::RollingAdmit | Kind::RollingDeny => {
+            let window = match kind {
+                Kind::RollingAdmit => Duration::from_micros(50),
+                _ => Duration::from_hours(1),
+            };
+            let rolling = tidegate_core::algorithm::Rolling::new(100, window);
+            let rolling = tidegate_core::Algorithm::Rolling(rolling.expect("both windows are valid"));
+            let mut config = table();
+            config.ring_share_percent = 50;
+            let gate = calls::gate_of_one(rolling, config);
+            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
+        }
+        _ => unreachable!("{kind:?} is no kind of a gate"),
+    }
+}
+
+/// The instant of a call.
+fn at_call(call: u64) -> Timestamp {
+    Timestamp::from_nanos(START.as_nanos() + call * 1_000)
 }
 
 /// The cost of a call.
@@ -239,8 +287,12 @@ mod tests {
         for (kind, name) in Kind::ALL {
             let admitted = work(kind, 1_600);
             let expected = match kind {
-                Kind::HotDeny | Kind::ThreeDeny => 10,
-                Kind::RingDeny => 100,
+                Kind::HotDeny
+                | Kind::HotDenyRead
+                | Kind::ThreeDeny
+                | Kind::ThreeDenyRead
+                | Kind::EightDeny => 10,
+                Kind::RingDeny | Kind::RollingDeny => 100,
                 Kind::QueueRefuse | Kind::QueueShed => 0,
                 _ => 1_600,
             };

@@ -93,6 +93,15 @@ pub fn three_limits() -> [Limit; 3] {
         .map(|(name, key)| Limit::new(name, endless()).key([key]))
 }
 
+/// The attributes of [`eight_limits`].
+pub const EIGHT_NAMES: [&str; 8] =
+    ["api_key", "user", "session", "tenant", "address", "route", "method", "device"];
+
+/// Limits by eight attributes that never refuse.
+pub fn eight_limits() -> [Limit; 8] {
+    EIGHT_NAMES.map(|name| Limit::new(format!("per-{name}"), endless()).key([name]))
+}
+
 /// A table of `bytes` in which nothing is set aside for rings.
 pub fn table_of_words(bytes: usize) -> TableConfig {
     let mut config = TableConfig::seeded(SEED);

@@ -1,9 +1,12 @@
 use tidegate_bench::calls::{
-    HOT, access, capacity, check_one, check_sixteen, check_three, gate, gate_of_one, warm_capacity,
+    HOT, access, capacity, check_eight, check_one, check_one_and_read, check_sixteen, check_three,
+    check_three_and_read, gate, gate_of_one, warm_capacity,
 };
 use tidegate_bench::gated_paths::{CALLS, PATHS};
 use tidegate_bench::instructions::work;
 use tidegate_bench::workload::{self, START, table_of_words};
+use tidegate_core::Algorithm;
+use tidegate_core::algorithm::Rolling;
 
 const KEYS: [&str; 3] = ["api-key-000000000001", "user----000000000001", HOT];
 
@@ -25,10 +28,39 @@ fn a_batch_allocates_nothing() {
 }
 
 #[test]
-fn a_refusal_allocates_once() {
+fn a_refusal_allocates_nothing_until_it_is_read_and_then_once() {
     let gate = gate_of_one(workload::tight(), table_of_words(1 << 20));
     while check_one(&gate, HOT, START) {}
-    assert_eq!(allocations(|| assert!(!check_one(&gate, HOT, START))), 1);
+    assert_eq!(allocations(|| assert!(!check_one(&gate, HOT, START))), 0);
+    assert_eq!(allocations(|| assert!(!check_one_and_read(&gate, HOT, START))), 1);
+}
+
+#[test]
+fn one_of_three_or_eight_limits_refuses_without_an_allocation() {
+    let mut three = workload::three_limits();
+    three[1].algorithm = workload::tight();
+    let three = gate(three, table_of_words(1 << 20));
+    while check_three(&three, KEYS, START) {}
+    assert_eq!(allocations(|| assert!(!check_three(&three, KEYS, START))), 0);
+    assert_eq!(allocations(|| assert!(!check_three_and_read(&three, KEYS, START))), 1);
+    let mut eight = workload::eight_limits();
+    eight[7].algorithm = workload::tight();
+    let eight = gate(eight, table_of_words(1 << 20));
+    while check_eight(&eight, HOT, START) {}
+    assert_eq!(allocations(|| assert!(!check_eight(&eight, HOT, START))), 0);
+}
+
+#[test]
+fn a_rolling_limit_admits_and_refuses_without_an_allocation() {
+    let rolling = Rolling::new(100, workload::SECOND).expect("a hundred a second is valid");
+    let mut config = table_of_words(1 << 20);
+    config.ring_share_percent = 50;
+    let gate = gate_of_one(Algorithm::Rolling(rolling), config);
+    // The ring grows until it holds as much as the limit.
+    while check_one(&gate, HOT, START) {}
+    assert_eq!(allocations(|| assert!(!check_one(&gate, HOT, START))), 0);
+    let later = START.saturating_add(2 * workload::SECOND);
+    assert_eq!(allocations(|| (0..100).for_each(|_| assert!(check_one(&gate, HOT, later)))), 0);
 }
 
 #[test]
