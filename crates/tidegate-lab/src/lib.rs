@@ -14,6 +14,11 @@
 //! The same seed gives the same report, byte for byte.
 
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "counts and nanoseconds of a run are far below 2^53, and no time or rate is below zero"
+)]
 
 pub mod arguments;
 pub mod capacity;

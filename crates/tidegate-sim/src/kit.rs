@@ -52,7 +52,7 @@ mod zipf;
 pub use calls::{Call, CallName, CallOrigin, Calls, EndedCall};
 pub use chance::Chance;
 pub use chart::{Chart, ChartError, ChartLine, Shade};
-pub use clock::{Clock, DRIFT_MAX_PERCENT, MS, SECOND, WORLD_BEGIN};
+pub use clock::{Clock, DRIFT_MAX_PERCENT, MS, SECOND, WORLD_BEGIN, seconds};
 pub use delays::Delays;
 pub use disturbance::Disturbance;
 pub use fairness::{fairness_of, rounded};

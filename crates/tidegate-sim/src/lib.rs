@@ -20,6 +20,11 @@
 //! laboratory compares designs and rivals in the last two.
 
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "counts and nanoseconds of a run are far below 2^53, and no time or rate is below zero"
+)]
 
 pub mod capacity;
 pub mod fleet;

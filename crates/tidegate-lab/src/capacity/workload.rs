@@ -147,7 +147,6 @@ impl Workload {
         let scaled = |units: u64| units / u64::from(divisor.max(1));
         let nodes = NodeSpec::numbered(4, scaled(8000), 0);
         let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
-        #[expect(clippy::cast_sign_loss, reason = "a constant above zero")]
         let orders = TableSpec {
             name: "orders".to_owned(),
             units_per_second: scaled(TABLE_UNITS as u64),

@@ -100,7 +100,6 @@ impl RivalGate {
         let has_room = match &mut self.admission {
             RivalAdmission::All => true,
             RivalAdmission::Limit(limit) => {
-                #[expect(clippy::cast_precision_loss, reason = "requests in flight are few")]
                 let has_room = ((self.in_flight.len() + 1) as f64) <= limit.limit();
                 return (!has_room).then_some(RefusalCause::LimitReached);
             }
@@ -197,7 +196,6 @@ impl AdmissionControl for RivalControl {
 
     fn view(&self, service: usize, _now: u64) -> ControlView {
         let gate = &self.gates[service];
-        #[expect(clippy::cast_precision_loss, reason = "workers are few")]
         let (limit, is_adaptive) = match &gate.admission {
             RivalAdmission::Limit(limit) => (limit.limit(), true),
             _ => (gate.workers as f64, false),

@@ -25,9 +25,9 @@ pub struct FluidShares {
 impl FluidShares {
     pub(crate) fn new(spec: &TableSpec, source: &ArrivalSource, seconds: u32) -> Self {
         let partitions = spec.partitions;
-        let rate = units(spec.units_per_second);
+        let rate = spec.units_per_second as f64;
         let base = rate / f64::from(partitions);
-        let ceiling = units(spec.ceiling);
+        let ceiling = spec.ceiling as f64;
         let credit_max = base * 300.0;
         let mut partitions_left: Vec<PartitionLeft> =
             vec![PartitionLeft { share: base, credit: credit_max, ceiling }; partitions as usize];
@@ -90,11 +90,6 @@ fn served(load: f64, rate: f64, left: &mut f64) -> f64 {
     let served = load.min(rate + *left);
     *left = (*left + rate - served).min(rate);
     served
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
-fn units(units: u64) -> f64 {
-    units as f64
 }
 
 #[cfg(test)]

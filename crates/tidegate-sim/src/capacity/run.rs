@@ -86,9 +86,7 @@ pub struct StreamResult {
 impl StreamResult {
     /// The part of the requests that was refused.
     pub fn throttled_share(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-        let share = self.throttled as f64 / self.offered.max(1) as f64;
-        share
+        self.throttled as f64 / self.offered.max(1) as f64
     }
 }
 

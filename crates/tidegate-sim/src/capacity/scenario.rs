@@ -290,7 +290,6 @@ impl CapacityScenario {
         let is_enough = |operation| {
             let asked = streams.iter().filter(|stream| stream.kind.operation() == operation);
             let asked: f64 = asked.map(|stream| stream.demand.rate_at(seconds)).sum();
-            #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
             let has = self.throughput(table, operation).units_per_second as f64;
             asked <= has
         };

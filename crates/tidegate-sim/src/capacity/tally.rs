@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use tidegate_capacity::{Bound, KeyRange, PartitionId, Throttled};
 
 use crate::capacity::demand::keys::{BUCKETS, bucket_of};
-use crate::kit::SECOND;
+use crate::kit::{SECOND, seconds};
 
 /// The most columns of a heat map.
 const COLUMNS_MAX: u32 = 90;
@@ -157,8 +157,7 @@ pub(crate) const fn bound_name(bound: Bound) -> &'static str {
 /// A refusal with its numbers, as a caller would see it.
 fn example_of(throttled: &Throttled<'_>, at: u64) -> String {
     let burst = throttled.burst_left.map_or(String::new(), |left| format!(", burst credit left {left}"));
-    #[expect(clippy::cast_precision_loss, reason = "shown with a tenth of a second")]
-    let seconds = at as f64 / 1e9;
+    let seconds = seconds(at);
     format!(
         "at {seconds:.1} s: {}, {} level {} of {} units a second, partition {} ({}) on {}, consumed {} in the last \
          second{burst}",

@@ -1,6 +1,6 @@
 //! Pictures of a report.
 
-use crate::fleet::report::{Report, Second};
+use crate::fleet::report::{Report, Second, seconds};
 use crate::fleet::scenario::Numbers;
 use crate::kit::{Chart, ChartError, ChartLine, Shade};
 
@@ -21,7 +21,7 @@ pub fn plots(report: &Report) -> Result<Vec<Plot>, ChartError> {
     let end = f64::from(report.scenario.seconds);
     let over_time = |name, shade, pick: fn(&Second) -> u64| {
         let seconds = (1..).zip(&report.series);
-        let points = seconds.map(|(at, second)| (f64::from(at), number(pick(second)))).collect();
+        let points = seconds.map(|(at, second)| (f64::from(at), pick(second) as f64)).collect();
         ChartLine { name, shade, points }
     };
     let level =
@@ -52,14 +52,4 @@ pub fn plots(report: &Report) -> Result<Vec<Plot>, ChartError> {
         Ok(Plot { name, svg: Chart { title, end, lines, shaded }.draw()? })
     })
     .collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
-fn number(units: u64) -> f64 {
-    units as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
-fn seconds(ms: u64) -> f64 {
-    ms as f64 / 1000.0
 }

@@ -141,3 +141,8 @@ pub struct Second {
     /// Batches that the store carried out.
     pub served: u64,
 }
+
+/// Milliseconds as seconds.
+pub(crate) fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}

@@ -287,7 +287,6 @@ impl Scenario {
             Numbers::Window { units: 500, seconds: 60 },
             Numbers::Window { units: 100, seconds: 3600 },
         ]);
-        #[expect(clippy::cast_sign_loss, reason = "a rate is never below zero")]
         let keys = ((500.0 / limit.rate()) as u32).clamp(10, 40);
         // A slow limit takes longer to show anything, and costs little.
         let is_slow = limit.rate() < 1.0;

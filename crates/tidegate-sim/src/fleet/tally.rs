@@ -161,7 +161,7 @@ impl Tally {
             cut_short: self.cut_short,
             store_calls: self.calls,
             lease_asks: self.asks,
-            calls_per_decision: rounded(ratio(self.calls, self.decisions.max(1))),
+            calls_per_decision: rounded(self.calls as f64 / self.decisions.max(1) as f64),
             fullest: Fullest {
                 // Where each member decides alone, the key of one of them.
                 key: (u64::from(fullest.key) % keys) as u32,
@@ -195,7 +195,6 @@ impl Tally {
 
     fn used(&self, scenario: &Scenario) -> Option<f64> {
         let seconds = u64::from(scenario.seconds).checked_sub(self.measured.from / SECOND)?;
-        #[expect(clippy::cast_precision_loss, reason = "seconds of a day")]
         let due = scenario.limit.rate() * seconds as f64;
         let is_enough = seconds >= 8 && self.hot_offered >= due * 1.05;
         is_enough.then(|| rounded(self.measured.keys[0].admitted / due))
@@ -222,9 +221,4 @@ impl Tally {
 /// Jain's index of what part of its first attempts each member admitted.
 fn fairness(members: &[Used]) -> Option<f64> {
     fairness_of(&members.iter().filter_map(Used::odds).collect::<Vec<_>>())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown with six digits")]
-fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole as f64
 }

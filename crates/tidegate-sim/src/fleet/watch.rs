@@ -18,7 +18,7 @@ use crate::fleet::observation::{Admitted, Refusal, Source};
 use crate::fleet::rule::{Rule, Violation};
 use crate::fleet::scenario::{Chaos, DecisionSite, Load, Numbers, Scenario};
 use crate::fleet::usage::{Measured, Used};
-use crate::kit::{DRIFT_MAX_PERCENT, Findings, MS, SECOND};
+use crate::kit::{DRIFT_MAX_PERCENT, Findings, MS, SECOND, seconds};
 
 /// So many keys are looked at one by one in large fleets: the hottest.
 const LOOKED_AT: u32 = 4;
@@ -332,8 +332,7 @@ impl Watch {
         if span < 8 * SECOND {
             return;
         }
-        #[expect(clippy::cast_precision_loss, reason = "seconds")]
-        let seconds = span as f64 / 1e9;
+        let seconds = seconds(span);
         let is_even = matches!(self.scenario.load, Load::Steady | Load::Skewed | Load::Zipf);
         if let Numbers::Bucket { .. } = self.scenario.limit
             && self.scenario.consistency == DecisionSite::Leased
@@ -368,7 +367,6 @@ impl Watch {
         if self.scenario.consistency == DecisionSite::Leased && is_alike {
             let odds: Vec<f64> = measured.members.iter().filter_map(Used::odds).collect();
             let all: f64 = measured.members.iter().map(|used| used.admitted).sum();
-            #[expect(clippy::cast_precision_loss, reason = "members")]
             let count = odds.len().max(1) as f64;
             let mean = odds.iter().sum::<f64>() / count;
             let noise = 4.0 / libm::sqrt((all / count).max(1.0));

@@ -38,16 +38,13 @@ impl Chance {
 
     /// A number from 0 to 1, both excluded.
     pub fn unit(&mut self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
         let bits = (self.bits() >> 11) as f64;
         (bits + 0.5) / 9_007_199_254_740_992.0
     }
 
     /// A span between two arrivals, in nanoseconds, of a Poisson process with `mean` between them.
     pub fn gap(&mut self, mean: f64) -> u64 {
-        #[expect(clippy::cast_sign_loss, reason = "the logarithm of less than one is negative")]
-        let gap = (-libm::log(self.unit()) * mean) as u64;
-        gap
+        (-libm::log(self.unit()) * mean) as u64
     }
 
     /// Seeds for a hasher.

@@ -12,6 +12,11 @@ pub const SECOND: u64 = 1_000_000_000;
 /// A millisecond in nanoseconds.
 pub const MS: u64 = 1_000_000;
 
+/// Nanoseconds as seconds.
+pub fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / SECOND as f64
+}
+
 /// How far apart clocks are set, at most: half a second either way.
 const SKEW_MAX: u64 = SECOND / 2;
 /// How much clocks run apart from true time, at most: a hundredth either way.

@@ -6,7 +6,6 @@
 pub fn fairness_of(values: &[f64]) -> Option<f64> {
     let squares: f64 = values.iter().map(|value| value * value).sum();
     let sum: f64 = values.iter().sum();
-    #[expect(clippy::cast_precision_loss, reason = "parties are few")]
     let count = values.len() as f64;
     (values.len() > 1 && squares > 0.0).then(|| rounded(sum * sum / (count * squares)))
 }

@@ -4,10 +4,9 @@
 //! Most of it happens soon, so the near future is a wheel of slots: an event is put in its slot
 //! without being compared with any other, and a slot is sorted when its time comes. That is R.
 //! Brown's calendar queue (1988) with slots of a fixed width; what happens after the wheel's last
-//! slot waits in a heap.
+//! slot waits in an ordered map.
 
-use core::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// How many slots the wheel has.
 const SLOTS: usize = 256;
@@ -26,7 +25,7 @@ pub struct EventQueue<E> {
     /// How many events the wheel holds.
     in_wheel: usize,
     /// Later events.
-    far: BinaryHeap<Planned<E>>,
+    far: BTreeMap<(u64, u64), E>,
     planned: u64,
 }
 
@@ -47,7 +46,7 @@ impl<E> EventQueue<E> {
             wheel: (0..SLOTS).map(|_| Vec::new()).collect(),
             width: width.max(1),
             in_wheel: 0,
-            far: BinaryHeap::new(),
+            far: BTreeMap::new(),
             planned: 0,
         }
     }
@@ -55,15 +54,15 @@ impl<E> EventQueue<E> {
     /// Plans an event at an instant, which is not before the last one that has happened.
     pub fn plan(&mut self, at: u64, event: E) {
         self.planned += 1;
-        let planned = Planned { at, order: self.planned, event };
+        let order = self.planned;
         if at < self.near_until {
             // It was planned last of those at its instant.
             let place = self.near.partition_point(|other| other.at <= at);
-            self.near.insert(place, planned);
+            self.near.insert(place, Planned { at, order, event });
         } else if at < self.far_from() {
-            self.put(planned);
+            self.put(Planned { at, order, event });
         } else {
-            self.far.push(planned);
+            self.far.insert((at, order), event);
         }
     }
 
@@ -97,8 +96,8 @@ impl<E> EventQueue<E> {
     fn come_near(&mut self) {
         while self.near.is_empty() {
             if self.in_wheel == 0 {
-                let Some(next) = self.far.peek() else { return };
-                self.near_until = next.at - next.at % self.width;
+                let Some(((at, _), _)) = self.far.first_key_value() else { return };
+                self.near_until = at - at % self.width;
             } else {
                 let place = self.slot(self.near_until);
                 let mut slot = core::mem::take(&mut self.wheel[place]);
@@ -109,33 +108,14 @@ impl<E> EventQueue<E> {
                 self.wheel[place] = slot;
                 self.near_until += self.width;
             }
-            while self.far.peek().is_some_and(|next| next.at < self.far_from()) {
-                self.far.pop().into_iter().for_each(|planned| self.put(planned));
+            let far_from = self.far_from();
+            while let Some(next) = self.far.first_entry().filter(|next| next.key().0 < far_from) {
+                let ((at, order), event) = next.remove_entry();
+                self.put(Planned { at, order, event });
             }
         }
     }
 }
-
-impl<E> Ord for Planned<E> {
-    /// The earlier is the greater: a heap gives the greatest first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.order).cmp(&(self.at, self.order))
-    }
-}
-
-impl<E> PartialOrd for Planned<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> PartialEq for Planned<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<E> Eq for Planned<E> {}
 
 #[cfg(test)]
 mod tests {

@@ -39,7 +39,6 @@ impl Zipf {
             let at = self.inverse(under);
             let rank = libm::floor(at + 0.5).clamp(1.0, self.keys);
             if rank - at <= self.taken || under >= self.integral(rank + 0.5) - self.density(rank) {
-                #[expect(clippy::cast_sign_loss, reason = "between 1 and the number of keys")]
                 return rank as u32 - 1;
             }
         }

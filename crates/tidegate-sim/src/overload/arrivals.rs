@@ -3,7 +3,7 @@
 
 use super::client::ClientSpec;
 use super::service::nanos_of_ms;
-use crate::kit::{Chance, SECOND};
+use crate::kit::{Chance, SECOND, seconds};
 
 /// The first part of a world's chance that belongs to clients.
 const CLIENT_PARTS: u64 = 1000;
@@ -48,7 +48,6 @@ impl ClientSource {
             let second = seconds(self.at);
             let rate = client.rate_at(second);
             let change = client.next_phase(second).map_or(u64::MAX, |from| nanos_of_ms(from * 1000.0));
-            #[expect(clippy::cast_precision_loss, reason = "a second is exact")]
             let gap = if rate > 0.0 { self.arrivals.gap(SECOND as f64 / rate) } else { u64::MAX };
             let next = self.at.saturating_add(gap);
             if next >= change {
@@ -65,12 +64,6 @@ impl ClientSource {
     pub(crate) fn work_seed(&mut self) -> u64 {
         self.work.bits()
     }
-}
-
-/// Nanoseconds as seconds.
-#[expect(clippy::cast_precision_loss, reason = "runs last less than 2^53 ns")]
-pub(crate) fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / SECOND as f64
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One design in a world of its own: events in order of time, clients, workers, and the checks.
 
-use super::arrivals::{ClientSource, seconds};
+use super::arrivals::ClientSource;
 use super::client::{ClientSpec, RetryRule};
 use super::control::{AdmissionControl, ArrivedRequest, JobEnd, JobId, RefusalCause, Verdict};
 use super::design::OverloadDesign;
@@ -11,7 +11,7 @@ use super::scenario_error::OverloadScenarioError;
 use super::service::{ServiceSpec, nanos_of_ms};
 use super::tally::{ClientTally, OperationEnd, STEP, ServiceStep};
 use super::workers::{BegunWork, Workers};
-use crate::kit::{Chance, Delays, EventQueue, Findings, MS, SECOND};
+use crate::kit::{Chance, Delays, EventQueue, Findings, MS, SECOND, seconds};
 
 /// The places, in hundredths, that the highest class may have to itself.
 const RESERVE: u32 = 5;
@@ -548,7 +548,6 @@ impl ServiceState {
         self.waiting_min = self.waiting();
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "waits are less than 2^53 ns")]
     fn into_result(self, service: String) -> ServiceResult {
         let wait_ms = |in_a_thousand| self.waits.quantile(in_a_thousand) as f64 / MS as f64;
         ServiceResult {

@@ -95,7 +95,6 @@ impl ServiceLedger {
                 format!("{in_flight} at work, and the design counts {}", view.in_flight),
             ));
         }
-        #[expect(clippy::cast_precision_loss, reason = "requests in flight are few")]
         let is_over = !view.is_adaptive && view.limit.is_some_and(|limit| view.in_flight as f64 > limit);
         is_over
             .then(|| (OverloadRule::Places, format!("{} in flight, limit {:?}", view.in_flight, view.limit)))

@@ -150,7 +150,6 @@ impl OverloadScenario {
             requests +=
                 client.rate * factor * (f64::from(self.seconds) - last).max(0.0) * f64::from(client.calls);
         }
-        #[expect(clippy::cast_sign_loss, reason = "rates are not below zero")]
         let requests = requests as u64;
         if requests > REQUESTS_MAX {
             return Err(OverloadScenarioError::TooMany { requests, max: REQUESTS_MAX });

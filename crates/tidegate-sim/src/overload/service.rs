@@ -131,11 +131,8 @@ impl ServiceSpec {
     }
 }
 
-#[expect(clippy::cast_sign_loss, reason = "a time is never below zero")]
 pub(crate) fn nanos_of_ms(ms: f64) -> u64 {
-    #[expect(clippy::cast_precision_loss, reason = "a million is exact")]
-    let nanos = (ms * MS as f64) as u64;
-    nanos
+    (ms * MS as f64) as u64
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::control::RefusalCause;
-use crate::kit::{MS, rounded};
+use crate::kit::{MS, rounded, seconds};
 
 /// The length of a step of a timeline.
 pub(crate) const STEP: u64 = 100 * MS;
@@ -196,14 +196,13 @@ impl ClientTally {
         self.latencies.extend(is_success.then_some(micros));
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts are less than 2^53")]
     pub(crate) fn into_result(mut self) -> ClientResult {
         self.latencies.sort_unstable();
         let mut result = self.result;
         result.p50_ms = quantile_ms(&self.latencies, self.latencies.len(), 500);
         result.p99_ms = quantile_ms(&self.latencies, self.latencies.len(), 990);
-        let seconds = (self.counts_until - self.counts_from) as f64 / 1e9;
-        result.good_units_per_second = rounded(self.good_units as f64 / seconds);
+        let counted = seconds(self.counts_until - self.counts_from);
+        result.good_units_per_second = rounded(self.good_units as f64 / counted);
         result.tenants = self
             .tenants
             .into_iter()
@@ -223,7 +222,6 @@ impl ClientTally {
 
 impl ClientResult {
     /// The part of the operations that succeeded; 1 without any.
-    #[expect(clippy::cast_precision_loss, reason = "counts are less than 2^53")]
     pub fn success(&self) -> f64 {
         if self.operations == 0 { 1.0 } else { self.succeeded as f64 / self.operations as f64 }
     }
@@ -236,14 +234,12 @@ impl ClientResult {
 }
 
 /// The position of the step that begins at a second.
-#[expect(clippy::cast_sign_loss, reason = "seconds of a run are not below zero")]
 pub(crate) fn step_at(second: f64) -> usize {
     libm::round(second * 10.0) as usize
 }
 
 /// The value that so many in a thousand of `count` values did not exceed, of which `sorted` are
 /// known and the others are infinite: the nearest rank, exact. 0 without values.
-#[expect(clippy::cast_precision_loss, reason = "latencies are less than 2^53 us")]
 fn quantile_ms(sorted: &[u64], count: usize, in_a_thousand: usize) -> f64 {
     if count == 0 {
         return 0.0;

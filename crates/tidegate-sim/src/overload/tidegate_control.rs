@@ -288,7 +288,6 @@ impl AdmissionControl for TidegateControl {
         let spec = &self.settings.services[service];
         let stats = self.engine.resource_stats(at(now)).find(|stats| stats.name == Some(&spec.name));
         let stats = stats.expect("each service is a resource");
-        #[expect(clippy::cast_precision_loss, reason = "places are few")]
         let limit = stats.in_flight_max as f64;
         // The engine has to agree: all that wait, and none undecided once none waits.
         let unanswered = if self.waiting.is_empty() { stats.undecided() as usize } else { 0 };

@@ -70,7 +70,6 @@ impl Workers {
         let phase = service.phase_at(now);
         let failing = phase.and_then(|phase| phase.failing_ms);
         let factor = phase.map_or(1.0, |phase| phase.factor);
-        #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "work is less than 2^53 ns")]
         let time = failing.map_or((work as f64 * factor) as u64, nanos_of_ms);
         let ends_at = now + (time + core::mem::take(&mut self.owed)).max(1);
         BegunWork { job, ends_at, fails: failing.is_some() }

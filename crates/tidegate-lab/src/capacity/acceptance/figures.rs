@@ -48,7 +48,6 @@ pub(super) fn between(seconds: &[SecondCount], from: u32, until: u32) -> (u64, u
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(super) fn share_of(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

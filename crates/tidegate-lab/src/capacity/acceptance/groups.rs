@@ -56,13 +56,11 @@ pub(super) fn full_follower(seed: u64) -> CapacityScenario {
 fn writes_a_second(result: &DesignResult, from: u32, until: u32) -> f64 {
     let writes = result.stream("orders", RequestKind::Write).expect("the scenario has them");
     let (offered, throttled) = between(&writes.seconds, from, until);
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     let admitted = (offered - throttled) as f64;
     admitted / f64::from(until - from)
 }
 
 /// The lines of E-WRITE.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(super) fn judge_full_follower(runs: &[&CapacityRun]) -> Vec<GateLine> {
     let from = FULL_FROM + SETTLED;
     let lines = designs(runs).flat_map(|design| {

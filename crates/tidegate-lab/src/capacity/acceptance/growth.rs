@@ -81,7 +81,6 @@ pub(super) fn judge_twenty_times(runs: &[&CapacityRun]) -> Vec<GateLine> {
             worst(runs, design, move |_, result| f64::from(at(&growth_of(result).partitions, second)))
         };
         let (before, most, after) = (count(UP), count(BACK), count(ETL_SECONDS));
-        #[expect(clippy::cast_precision_loss, reason = "thousandths of a small rate")]
         let bound = least(runs, design, |_, result| {
             let bounds = &growth_of(result).key_bounds;
             let first = at(bounds, UP) as f64;
@@ -149,7 +148,6 @@ fn largest_growth(limits: &[i64]) -> f64 {
     // A second less than the period: a limit that doubles after a minute, and again after the next
     // one, has doubled twice within 60 s and one.
     let period = GROWTH as usize - 1;
-    #[expect(clippy::cast_precision_loss, reason = "thousandths of a small rate")]
     let factors =
         limits.iter().zip(limits.iter().skip(period)).map(|(first, last)| *last as f64 / *first as f64);
     factors.fold(1.0, f64::max)
@@ -160,12 +158,10 @@ fn seconds_to_grow(growth: &GrowthSeries) -> f64 {
     #[expect(clippy::cast_possible_truncation, reason = "a small rate")]
     let wanted = (4.0 * OD_FACTOR * 1000.0) as i64;
     let reached = growth.limits.iter().skip(OD_UP as usize).position(|limit| *limit >= wanted);
-    #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
     reached.map_or(f64::INFINITY, |seconds| seconds as f64)
 }
 
 /// The lines of E-OD.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(super) fn judge_thousand_times(runs: &[&CapacityRun]) -> Vec<GateLine> {
     let design = Design::Split;
     let factor = worst(runs, design, |_, result| largest_growth(&growth_of(result).limits));

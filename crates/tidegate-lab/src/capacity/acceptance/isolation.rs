@@ -34,7 +34,6 @@ const UNITS: u64 = 400;
 pub(super) fn scenario(seed: u64) -> CapacityScenario {
     let nodes = NodeSpec::numbered(4, 1200, 10);
     let names = names(&nodes);
-    #[expect(clippy::cast_precision_loss, reason = "a small constant")]
     let units = UNITS as f64;
     let attack = steady(5000, 4, 10.0 * units, Pattern::Zipf { exponent: 1.2 });
     // A fifth more than the shares, so that the clients hold something back.
@@ -101,7 +100,6 @@ fn victims(result: &DesignResult) -> (u64, u64, u64) {
 }
 
 /// The lines of the gate.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
     let lines = designs(runs).flat_map(|design| {
         let refused = worst(runs, design, |_, result| victims(result).0 as f64);

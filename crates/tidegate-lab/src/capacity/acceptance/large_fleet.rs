@@ -39,7 +39,6 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
 }
 
 /// The lines of the gate.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
     let design = Design::Split;
     let breaches = worst(runs, design, |_, result| DesignResult::breaches_total(result) as f64);

@@ -45,7 +45,6 @@ fn of_table<'a>(result: &'a DesignResult, table: &str) -> Vec<&'a StreamResult> 
 }
 
 /// The lines of the gate.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
     // Requests at random are more than a bucket of a second can admit; burst credit can.
     let random = designs(runs).filter(|design| *design == Design::Burst).map(|design| (design, TABLES[1]));

@@ -37,7 +37,6 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
 }
 
 /// The lines of the gate.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
     let design = Design::Adaptive;
     let sum = |value: fn(&DesignResult) -> u64| worst(runs, design, |_, result| value(result) as f64);

@@ -182,7 +182,6 @@ fn growth_charts(html: &mut String, run: &CapacityRun, design: &DesignResult, ta
     let units = f64::from(run.scenario.tables[table].demand.units);
     let points = |values: Vec<f64>| -> Vec<(f64, f64)> {
         let chunks = values.chunks(per_point).enumerate();
-        #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
         let point = |(index, chunk): (usize, &[f64])| {
             ((index * per_point) as f64, chunk.iter().sum::<f64>() / chunk.len() as f64)
         };
@@ -191,7 +190,6 @@ fn growth_charts(html: &mut String, run: &CapacityRun, design: &DesignResult, ta
     let line = |name, shade, values| ChartLine { name, shade, points: points(values) };
     let asked = result.seconds.iter().map(|count| f64::from(count.offered) * units);
     let admitted = result.seconds.iter().map(|count| f64::from(count.offered - count.throttled) * units);
-    #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
     let limits = result.growth.limits.iter().map(|limit| *limit as f64 / 1000.0);
     let partitions = result.growth.partitions.iter().map(|count| f64::from(*count));
     let letters = design.design.letters();

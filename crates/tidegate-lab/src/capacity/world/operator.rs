@@ -8,7 +8,7 @@ use tidegate_sim::capacity::plane::operator::{ForcedChanges, OperatorChanges, St
 use tidegate_sim::capacity::plane::{NAMESPACE, TableSetting, builder_of, first_settings, instant};
 use tidegate_sim::capacity::scenario::OperatorScript;
 use tidegate_sim::capacity::{CapacityScenario, Design, ReloadRecord};
-use tidegate_sim::kit::{Chance, MS, SECOND};
+use tidegate_sim::kit::{Chance, MS, SECOND, seconds};
 
 use super::script::{ScriptedStep, StepKind};
 
@@ -82,8 +82,7 @@ impl TableOperator for ScriptOperator {
         for table in core::mem::take(&mut self.waiting) {
             self.gate(scenario, table, capacity, now, at);
         }
-        #[expect(clippy::cast_precision_loss, reason = "at most a day of tenths of seconds")]
-        let second = at as f64 / SECOND as f64;
+        let second = seconds(at);
         while let Some(step) = self.steps.get(self.done).cloned().filter(|step| step.at <= second) {
             self.done += 1;
             let table = step.table;

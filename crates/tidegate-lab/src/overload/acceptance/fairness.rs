@@ -148,7 +148,6 @@ pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
         lines.push(at_most(what, &off, 0.005, FigureUnit::Share));
     }
     let jain = values(runs, "equal", |_, result| {
-        #[expect(clippy::cast_precision_loss, reason = "units of seconds")]
         let units: Vec<f64> =
             result.clients[0].tenants.iter().map(|tenant| tenant.good_units as f64).collect();
         fairness_of(&units).unwrap_or(0.0)

@@ -107,7 +107,5 @@ fn normal_after_ms(result: &OverloadResult) -> f64 {
         return f64::NAN;
     }
     let last = steps.iter().rposition(|step| step.level.is_some_and(|level| level > 0));
-    #[expect(clippy::cast_precision_loss, reason = "there are few steps")]
-    let ms = last.map_or(0.0, |place| (place + 1) as f64 * 100.0);
-    ms
+    last.map_or(0.0, |place| (place + 1) as f64 * 100.0)
 }

@@ -61,7 +61,6 @@ pub(super) fn load_charts(html: &mut String, variants: &[&VariantSummary]) {
 
 /// A chart with one position for each load, at equal distances.
 fn load_chart(label: &str, loads: &[&str], lines: &[LoadLine], unit: &'static str) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "there are few loads")]
     let last = loads.len().saturating_sub(1).max(1) as f64;
     let area = PlotArea {
         width: 900.0,

@@ -33,7 +33,6 @@ impl ConcurrencyLimit for AimdLimit {
         self.limit
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "requests in flight are few")]
     fn answered(&mut self, _took: u64, in_flight: usize, is_dropped: bool) {
         if is_dropped {
             self.limit = libm::floor(self.limit * 0.9);
@@ -67,7 +66,6 @@ impl ConcurrencyLimit for GradientLimit {
         self.limit
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "latencies are less than 2^53 ns")]
     fn answered(&mut self, took: u64, in_flight: usize, _is_dropped: bool) {
         let short = took.max(1) as f64;
         self.samples = self.samples.saturating_add(1);

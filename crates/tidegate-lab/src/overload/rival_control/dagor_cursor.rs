@@ -29,7 +29,6 @@ impl DagorCursor {
         Self { offered, offered_total: 0, admitted: 0, waits: 0, waited: 0, window_began: 0, cursor: 0 }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "there are 512 levels")]
     pub(super) fn position(&self) -> f64 {
         self.cursor as f64 / LEVELS as f64
     }

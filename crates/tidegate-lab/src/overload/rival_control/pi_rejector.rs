@@ -40,7 +40,6 @@ impl PiRejector {
         self.next_update
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "there are 512 levels")]
     pub(super) fn position(&self) -> f64 {
         self.threshold as f64 / LEVELS as f64
     }
@@ -62,11 +61,6 @@ impl PiRejector {
     }
 
     /// Moves the threshold, with so many workers free.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "counts of half a second; a share"
-    )]
     pub(super) fn update(&mut self, free: usize, now: u64) {
         if now < self.next_update {
             return;

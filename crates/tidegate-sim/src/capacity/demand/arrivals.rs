@@ -253,9 +253,7 @@ fn scattered_word(at: u64, order: &[u32]) -> u64 {
 }
 
 fn nanos(seconds: f64) -> u64 {
-    #[expect(clippy::cast_sign_loss, reason = "checked to be in range")]
-    let nanos = (seconds * 1e9) as u64;
-    nanos
+    (seconds * 1e9) as u64
 }
 
 fn zipf_weights(count: u32, exponent: f64) -> Vec<f64> {
@@ -278,7 +276,6 @@ impl AliasTable {
     }
 
     fn new(weights: &[f64]) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "at most a million keys")]
         let mean = weights.iter().sum::<f64>() / weights.len() as f64;
         let mut parts: Vec<f64> = weights.iter().map(|weight| weight / mean).collect();
         let mut cells: Vec<(u32, u32)> = (0..weights.len() as u32).map(|key| (u32::MAX, key)).collect();
@@ -286,7 +283,6 @@ impl AliasTable {
             (0..weights.len() as u32).partition(|key| parts[*key as usize] < 1.0);
         while let (Some(&low), Some(&high)) = (small.last(), large.last()) {
             small.pop();
-            #[expect(clippy::cast_sign_loss, reason = "a part is above zero")]
             let kept = (parts[low as usize] * 4_294_967_295.0) as u32;
             cells[low as usize] = (kept, high);
             parts[high as usize] -= 1.0 - parts[low as usize];

@@ -27,7 +27,6 @@ pub(super) fn heat_map(counts: &HeatCounts, seconds: u32, most: u32, class: &str
     let area = small_area(seconds);
     let mut svg = String::new();
     area.open(&mut svg, label);
-    #[expect(clippy::cast_precision_loss, reason = "there are 64 rows")]
     let part = |row: usize| row as f64 / HeatCounts::ROWS as f64;
     let height = area.y(0.0) - area.y(part(1));
     let mut paths = vec![String::new(); LEVELS as usize];
@@ -82,7 +81,6 @@ fn level_of(count: u32, most: u32) -> u32 {
         return 0;
     }
     let part = libm::sqrt(f64::from(count) / f64::from(most));
-    #[expect(clippy::cast_sign_loss, reason = "a root is not negative")]
     let level = libm::ceil(part * f64::from(LEVELS)) as u32;
     level.clamp(1, LEVELS)
 }

@@ -60,9 +60,7 @@ fn edges_of(spans: &[PartitionSpan]) -> Vec<f64> {
 /// The place of an edge, 0 to 1.
 fn place_of(edges: &[f64], key: f64) -> f64 {
     let place = edges.partition_point(|edge| *edge < key);
-    #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
-    let part = place as f64 / edges.len().saturating_sub(1).max(1) as f64;
-    part
+    place as f64 / edges.len().saturating_sub(1).max(1) as f64
 }
 
 #[cfg(test)]

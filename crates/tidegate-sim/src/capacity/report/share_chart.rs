@@ -51,7 +51,6 @@ fn points(seconds: &[SecondCount], per_point: usize) -> Vec<(f64, f64)> {
     let point = |(index, chunk): (usize, &[SecondCount])| {
         let offered: u64 = chunk.iter().map(|count| u64::from(count.offered)).sum();
         let throttled: u64 = chunk.iter().map(|count| u64::from(count.throttled)).sum();
-        #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
         let (at, share) = (
             (index * per_point) as f64 + chunk.len() as f64 / 2.0,
             if offered > 0 { throttled as f64 / offered as f64 } else { 0.0 },
@@ -67,7 +66,6 @@ fn beyond(run: &CapacityRun, table: usize) -> Vec<ShadedSpan> {
         return Vec::new();
     }
     let spec = &run.scenario.tables[table];
-    #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
     let rate = spec.units_per_second as f64;
     let phases = &spec.demand.phases;
     let over = phases.iter().enumerate().filter(|(_, phase)| phase.units_per_second > rate);

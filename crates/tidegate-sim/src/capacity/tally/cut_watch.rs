@@ -87,7 +87,6 @@ impl CutWatch {
         let (first, last) = (self.totals.front()?, self.totals.back()?);
         let (before, after) = (sum(first), sum(last));
         let (offered, throttled) = (after.0 - before.0, after.1 - before.1);
-        #[expect(clippy::cast_precision_loss, reason = "units of ten seconds")]
         let share = throttled as f64 / offered as f64;
         (offered > 0).then_some(share)
     }

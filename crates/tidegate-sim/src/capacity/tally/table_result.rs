@@ -84,8 +84,6 @@ pub(crate) fn stream_result(
     tally: StreamTally,
     at_nodes: Vec<NodeUnits>,
 ) -> StreamResult {
-    #[expect(clippy::cast_precision_loss, reason = "thousandths are far below 2^53")]
-    let units = |thousandths: i64| thousandths as f64 / 1000.0;
     StreamResult {
         table: scenario.tables[source.table].name.clone(),
         kind: source.kind,
@@ -93,7 +91,7 @@ pub(crate) fn stream_result(
         offered: tally.seconds.iter().map(|count| u64::from(count.offered)).sum(),
         throttled: tally.seconds.iter().map(|count| u64::from(count.throttled)).sum(),
         by_bound: tally.by_bound,
-        units_admitted: units(tally.admitted),
+        units_admitted: tally.admitted as f64 / 1000.0,
         longest_refused_ms: tally.refused_spans.longest() / MS,
         at_nodes,
         seconds: tally.seconds,
@@ -105,7 +103,6 @@ pub(crate) fn share_of<'a>(counts: impl Iterator<Item = &'a SecondCount>) -> Opt
     let (offered, throttled) = counts.fold((0_u64, 0_u64), |(offered, throttled), count| {
         (offered + u64::from(count.offered), throttled + u64::from(count.throttled))
     });
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     let share = throttled as f64 / offered as f64;
     (offered > 0).then_some(share)
 }

@@ -7,6 +7,7 @@ use crate::capacity::run::{
     CarriedOutPlan, FirstVerdict, GrowthSeries, PartitionSpan, Reshape, ShapeChanges,
 };
 use crate::capacity::tally::cut_watch::CutWatch;
+use crate::kit::seconds;
 
 /// The partitions of a table over time.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl TableShape {
         } else {
             self.changes.merges += 1;
         }
-        self.reshapes.push(Reshape { second: seconds_of(at), range, is_split });
+        self.reshapes.push(Reshape { second: seconds(at), range, is_split });
     }
 
     pub(crate) fn update(&mut self, records: &[PartitionRecord], at: u64) {
@@ -53,7 +54,7 @@ impl TableShape {
         if self.open.len() == records.len() && self.open.iter().zip(records).all(|(s, r)| is_same(s, r)) {
             return;
         }
-        let now = seconds_of(at);
+        let now = seconds(at);
         let mut open = Vec::with_capacity(records.len());
         for record in records {
             match self.open.iter().find(|span| span.partition == record.id.0) {
@@ -83,13 +84,7 @@ impl TableShape {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "drawn by the pixel")]
-fn seconds_of(at: u64) -> f64 {
-    at as f64 / 1e9
-}
-
 fn span_of(record: &PartitionRecord, now: f64) -> PartitionSpan {
-    #[expect(clippy::cast_precision_loss, reason = "drawn by the pixel")]
     let part = |word: u64| word as f64 / 18_446_744_073_709_551_616.0;
     let (first, _) = record.range.words();
     let end = record.range.end.map_or(1.0, |end| part(end.first_word()));

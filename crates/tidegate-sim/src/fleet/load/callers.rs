@@ -62,7 +62,6 @@ pub(super) struct Callers {
 impl Callers {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let mut chance = Chance::new(scenario.seed, 8);
-        #[expect(clippy::cast_sign_loss, reason = "a rate is above zero")]
         let unit_ns = (1e9 / scenario.limit.rate()) as u64;
         let (members, burst) = (scenario.members.into(), scenario.limit.burst());
         let end = u64::from(scenario.seconds) * SECOND;
@@ -110,7 +109,6 @@ impl Callers {
                     BURST_LASTS / u64::from(self.burst)
                 }
             }
-            #[expect(clippy::cast_precision_loss, reason = "a mean")]
             Habit::Over => self.chance.gap(self.unit_ns as f64 / 3.0),
         };
         gap.max(1)

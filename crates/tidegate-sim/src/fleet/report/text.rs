@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use tidegate_core::display::{HumanDuration, Quantity};
 
-use super::Report;
+use super::{Report, seconds};
 use crate::fleet::scenario::{Chaos, DecisionSite, Load, Numbers};
 
 impl fmt::Display for Report {
@@ -141,9 +141,4 @@ impl fmt::Display for Numbers {
 
 fn span(seconds: u32) -> HumanDuration {
     HumanDuration(Duration::from_secs(seconds.into()))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown with few digits")]
-fn seconds(ms: u64) -> f64 {
-    ms as f64 / 1000.0
 }

@@ -1,7 +1,6 @@
 //! Texts and numbers as they stand in HTML.
 
 /// A part of a whole in hundredths; 0 of nothing.
-#[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
 pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
 }

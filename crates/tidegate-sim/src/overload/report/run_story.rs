@@ -142,7 +142,6 @@ fn line_of(class: String, color: usize, name: &str, values: &[f64], seconds: u32
     let in_run = values.len().min(step_at(f64::from(seconds)));
     let per_point = in_run.div_ceil(POINTS_MAX).max(1);
     let chunks = values[..in_run].chunks(per_point).enumerate();
-    #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
     let point = |(place, chunk): (usize, &[f64])| {
         let at = (place * per_point) as f64 / 10.0 + chunk.len() as f64 / 20.0;
         (at, chunk.iter().sum::<f64>() / chunk.len() as f64)
