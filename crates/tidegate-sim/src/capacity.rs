@@ -36,7 +36,7 @@ pub use demand::request::{RequestKind, RequestStream};
 pub use demand::{Demand, Pattern, Phase};
 pub use design::Design;
 pub use fluid::FluidShares;
-pub use judge::invariant::{Breach, Invariant, JUDGED};
+pub use judge::invariant::{Breach, Invariant, judged};
 pub use plane::operator::{OperatorChanges, ReloadRecord};
 pub use plane::routers::RouterResult;
 pub use report::CapacityReport;

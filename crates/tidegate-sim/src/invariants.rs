@@ -539,14 +539,14 @@ impl InvariantChecker {
     #[inline]
     fn note_all(&mut self, found: EventFindings, table: Option<usize>, at: Timestamp) {
         for (invariant, what) in found.0 {
-            self.violations.add(InvariantViolation { invariant, at, table, what });
+            self.violations.add(invariant, || InvariantViolation { invariant, at, table, what });
         }
     }
 
     #[inline]
     fn note(&mut self, invariant: Invariant, table: Option<usize>, at: Timestamp, found: Option<String>) {
         let Some(what) = found else { return };
-        self.violations.add(InvariantViolation { invariant, at, table, what });
+        self.violations.add(invariant, || InvariantViolation { invariant, at, table, what });
     }
 }
 

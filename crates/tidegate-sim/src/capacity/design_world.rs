@@ -236,8 +236,8 @@ impl DesignWorld {
         let (routers, leases) = self.routers.map(LeaseRouters::into_result).unzip();
         for checker in leases.iter().flatten() {
             let violations = checker.violations();
-            for invariant in violations.broken() {
-                *breach_counts.entry(invariant).or_default() += violations.count(invariant);
+            for (invariant, count) in violations.counts() {
+                *breach_counts.entry(*invariant).or_default() += count;
             }
             breaches.extend(violations.kept().iter().map(|violation| self.judge.breach(violation)));
         }

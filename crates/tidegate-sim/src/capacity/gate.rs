@@ -1,7 +1,7 @@
 //! The gate: the lines by which every comparison of tables is judged, and the checkers of all runs.
 
 use crate::capacity::design::Design;
-use crate::capacity::judge::invariant::{Invariant, JUDGED};
+use crate::capacity::judge::invariant::{Invariant, judged};
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::{DesignSummary, TableSummary};
 use crate::kit::report::{GateLine, GateOutcome};
@@ -106,7 +106,7 @@ fn evidence(runs: &[CapacityRun]) -> Vec<GateLine> {
     let sum = |value: fn(&crate::capacity::DesignResult) -> u64| designs().map(value).sum::<u64>();
     let (decisions, refusals) = (sum(|one| one.decisions), sum(|one| one.refusals_checked));
     let mut lines = Vec::new();
-    for invariant in JUDGED {
+    for invariant in judged() {
         let breaches: u64 = designs().filter_map(|one| one.breach_counts.get(&invariant)).sum();
         let (experiment, of) = match invariant {
             Invariant::RefusalEvidence => ("E-WHY", format!("{refusals} refusals")),

@@ -133,8 +133,7 @@ impl Judge {
 
     /// How often each invariant was breached.
     pub(crate) fn counts(&self) -> BTreeMap<Invariant, u64> {
-        let violations = self.checker.violations();
-        violations.broken().map(|invariant| (invariant, violations.count(invariant))).collect()
+        self.checker.violations().counts().clone()
     }
 
     /// The first breaches of each invariant.

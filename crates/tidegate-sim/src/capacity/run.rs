@@ -48,7 +48,6 @@ pub struct DesignResult {
     /// Breaches of invariants, the first five of each.
     pub breaches: Vec<Breach>,
     /// How many breaches there were, by invariant.
-    #[serde(serialize_with = "crate::capacity::judge::invariant::serialize_counts")]
     pub breach_counts: BTreeMap<Invariant, u64>,
     /// The routers with leases; `None` where one process routes all requests.
     #[serde(skip_serializing_if = "Option::is_none")]

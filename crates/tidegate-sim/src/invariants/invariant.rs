@@ -2,7 +2,10 @@
 
 use core::fmt;
 
+use serde::{Serialize, Serializer};
 use tidegate_core::Timestamp;
+
+use crate::kit::Findings;
 
 /// An invariant of the capacity plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,6 +138,12 @@ impl Invariant {
     }
 }
 
+impl Serialize for Invariant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id())
+    }
+}
+
 impl fmt::Display for Invariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.id())
@@ -156,36 +165,4 @@ pub struct InvariantViolation {
 }
 
 /// The violations that were found: the first of each invariant, and how many there were.
-#[derive(Clone, Debug, Default)]
-pub struct Violations {
-    kept: Vec<InvariantViolation>,
-    counts: [u64; Invariant::ALL.len()],
-}
-
-impl Violations {
-    /// The most violations of one invariant that are kept; further ones are only counted.
-    pub const KEPT_MAX: u64 = 5;
-
-    /// How often an invariant was broken.
-    pub const fn count(&self, invariant: Invariant) -> u64 {
-        self.counts[invariant as usize]
-    }
-
-    /// The violations that were kept, in the order in which they were found.
-    pub fn kept(&self) -> &[InvariantViolation] {
-        &self.kept
-    }
-
-    /// The invariants that were broken, in order.
-    pub fn broken(&self) -> impl Iterator<Item = Invariant> {
-        Invariant::ALL.into_iter().filter(|invariant| self.count(*invariant) > 0)
-    }
-
-    pub(super) fn add(&mut self, violation: InvariantViolation) {
-        let count = &mut self.counts[violation.invariant as usize];
-        *count += 1;
-        if *count <= Self::KEPT_MAX {
-            self.kept.push(violation);
-        }
-    }
-}
+pub type Violations = Findings<Invariant, InvariantViolation>;

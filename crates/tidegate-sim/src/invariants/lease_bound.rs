@@ -137,7 +137,8 @@ impl LeaseChecker {
     }
 
     fn add(&mut self, at: Timestamp, what: String) {
-        self.violations.add(InvariantViolation { invariant: Invariant::LeaseBound, at, table: None, what });
+        let invariant = Invariant::LeaseBound;
+        self.violations.add(invariant, || InvariantViolation { invariant, at, table: None, what });
     }
 }
 

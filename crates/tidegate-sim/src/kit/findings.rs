@@ -18,7 +18,7 @@ impl<R, V> Default for Findings<R, V> {
     }
 }
 
-impl<R: Ord, V> Findings<R, V> {
+impl<R: Copy + Ord, V> Findings<R, V> {
     /// Counts a violation, and keeps it if it is one of the first five of its rule.
     pub fn add(&mut self, rule: R, violation: impl FnOnce() -> V) {
         let count = self.counts.entry(rule).or_default();
@@ -31,6 +31,16 @@ impl<R: Ord, V> Findings<R, V> {
     /// The violations that were kept, in the order in which they were found.
     pub fn kept(&self) -> &[V] {
         &self.kept
+    }
+
+    /// How often a rule was broken.
+    pub fn count(&self, rule: R) -> u64 {
+        self.counts.get(&rule).copied().unwrap_or(0)
+    }
+
+    /// The rules that were broken, in order.
+    pub fn broken(&self) -> impl Iterator<Item = R> {
+        self.counts.keys().copied()
     }
 
     /// How often each rule was broken.

@@ -7,7 +7,7 @@ use super::CapacityReport;
 use super::heat_map::LEVELS;
 use super::table_story::{chip_of, maps, plans, share_figure, victims};
 use crate::capacity::design::Design;
-use crate::capacity::judge::invariant::JUDGED;
+use crate::capacity::judge::invariant::judged;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
 use crate::kit::report::{
@@ -216,7 +216,7 @@ fn checkers(html: &mut String, report: &CapacityReport) {
     );
     let mut table = HtmlTable::open(html, [&["invariant", "what must hold"], &["breaches"], &[]]);
     let designs = || report.runs.iter().flat_map(|run| &run.designs);
-    for invariant in JUDGED {
+    for invariant in judged() {
         let breaches: u64 = designs().filter_map(|design| design.breach_counts.get(&invariant)).sum();
         let row = [invariant.id(), invariant.claim(), &format!("{breaches}")];
         table.marked_row((2, mark_of(breaches)), row);
