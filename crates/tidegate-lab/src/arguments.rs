@@ -5,8 +5,8 @@ mod overload_comparison;
 
 use clap::{Parser, Subcommand};
 
-pub use capacity_comparison::{CapacityComparison, DesignName, ExperimentName, WorkloadName};
-pub use overload_comparison::{OverloadComparison, OverloadDesignName, OverloadExperimentName};
+pub use capacity_comparison::{CapacityComparison, DesignName, ExperimentName};
+pub use overload_comparison::{OverloadComparison, OverloadDesignName};
 
 /// The exit codes, for `--help`.
 const EXIT_CODES: &str = "\

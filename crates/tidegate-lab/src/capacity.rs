@@ -9,7 +9,7 @@ pub mod report;
 pub mod workload;
 
 mod acceptance;
-mod reference;
+mod scenario_parts;
 mod world;
 
 pub use experiment::Experiment;

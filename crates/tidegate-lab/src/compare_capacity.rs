@@ -1,8 +1,9 @@
 //! `tidegate-lab capacity`.
 
+use clap::ValueEnum as _;
 use tidegate_sim::capacity::{CapacityScenario, Design, TableFile, simulate};
 
-use crate::arguments::{CapacityComparison, DesignName, ExperimentName, WorkloadName};
+use crate::arguments::{CapacityComparison, DesignName, ExperimentName};
 use crate::capacity::{Experiment, Workload, report};
 use crate::exit::{Exit, WrittenReport};
 use crate::{scenario_file, worlds};
@@ -42,8 +43,8 @@ fn scenarios(arguments: &CapacityComparison) -> Result<Vec<CapacityScenario>, Ex
     }
     let seconds = arguments.seconds.unwrap_or(SECONDS);
     let is_all = arguments.workload.is_empty() && arguments.experiment.is_empty();
-    let workloads = if is_all { Workload::ALL.to_vec() } else { workloads(&arguments.workload) };
-    let of_workloads = workloads.into_iter().flat_map(|workload| {
+    let is_asked_for = |one: &Workload| is_all || arguments.workload.contains(one);
+    let of_workloads = Workload::ALL.into_iter().filter(is_asked_for).flat_map(|workload| {
         seeds.clone().map(move |seed| workload.scenario(seed, seconds, arguments.scale))
     });
     let experiments: Vec<Experiment> =
@@ -54,30 +55,14 @@ fn scenarios(arguments: &CapacityComparison) -> Result<Vec<CapacityScenario>, Ex
     Ok(of_workloads.map(with).chain(of_experiments).collect())
 }
 
+/// The designs in their order, each once.
 fn designs(names: &[DesignName]) -> Vec<Design> {
-    let of = |name: &DesignName| match name {
-        DesignName::S => Design::Static,
-        DesignName::B => Design::Burst,
-        DesignName::A => Design::Adaptive,
-        DesignName::G => Design::Global,
-        DesignName::Gb => Design::Balanced,
-        DesignName::Gp => Design::Split,
-    };
-    // In their order, each once.
-    let mut designs: Vec<Design> = names.iter().map(of).collect();
-    designs.sort_unstable();
-    designs.dedup();
-    if designs.is_empty() { Design::ALL.to_vec() } else { designs }
-}
-
-fn workloads(names: &[WorkloadName]) -> Vec<Workload> {
-    let mut workloads: Vec<Workload> = names.iter().map(|name| Workload::ALL[*name as usize]).collect();
-    workloads.sort_unstable();
-    workloads.dedup();
-    workloads
+    let is_named = |one: &Design| names.is_empty() || names.iter().any(|name| *name as u8 == *one as u8);
+    Design::ALL.into_iter().filter(is_named).collect()
 }
 
 fn experiments(names: &[ExperimentName]) -> Vec<Experiment> {
-    let is_named = |one: &Experiment| names.iter().any(|name| name.name() == one.name());
+    let values = || names.iter().filter_map(ExperimentName::to_possible_value);
+    let is_named = |one: &Experiment| values().any(|value| value.get_name() == one.name());
     Experiment::ALL.into_iter().filter(is_named).collect()
 }

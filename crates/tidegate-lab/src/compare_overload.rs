@@ -2,7 +2,7 @@
 
 use tidegate_sim::overload::{OverloadDesign, OverloadScenario, ServiceFile, UnknownServiceError, simulate};
 
-use crate::arguments::{OverloadComparison, OverloadDesignName, OverloadExperimentName};
+use crate::arguments::{OverloadComparison, OverloadDesignName};
 use crate::exit::{Exit, WrittenReport, complain};
 use crate::overload::{DESIGNS, OverloadExperiment, report};
 use crate::{scenario_file, worlds};
@@ -37,7 +37,9 @@ fn scenarios(arguments: &OverloadComparison) -> Result<Vec<OverloadScenario>, Ex
             Exit::Untaken
         })?
     } else {
-        let experiments = experiments(&arguments.experiment);
+        let asked_for = &arguments.experiment;
+        let is_asked_for = |one: &OverloadExperiment| asked_for.is_empty() || asked_for.contains(one);
+        let experiments = OverloadExperiment::ALL.into_iter().filter(is_asked_for);
         experiments
             .flat_map(|experiment| seeds.clone().flat_map(move |seed| experiment.scenarios(seed)))
             .collect()
@@ -48,12 +50,6 @@ fn scenarios(arguments: &OverloadComparison) -> Result<Vec<OverloadScenario>, Ex
     }
     scenarios.retain(|scenario| !scenario.designs.is_empty());
     Ok(scenarios)
-}
-
-fn experiments(names: &[OverloadExperimentName]) -> impl Iterator<Item = OverloadExperiment> {
-    OverloadExperiment::ALL.into_iter().filter(|one| {
-        names.is_empty() || names.iter().any(|name| OverloadExperiment::ALL[*name as usize] == *one)
-    })
 }
 
 fn designs(names: &[OverloadDesignName]) -> Vec<OverloadDesign> {

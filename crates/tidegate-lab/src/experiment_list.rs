@@ -2,7 +2,8 @@
 
 use core::fmt::Write as _;
 
-use tidegate_sim::kit::report::{ExperimentNote, GateLine, GateOutcome, HtmlTable, count_of, mark_of};
+use tidegate_sim::kit::report::{ExperimentNote, HtmlTable, count_of, mark_of};
+use tidegate_sim::kit::{GateLine, GateOutcome};
 
 /// The experiments, and how many of their lines pass; nothing without experiments. `about` is said
 /// first.

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::capacity::Workload;
+
 /// The command line of a comparison.
 #[derive(Args, Debug)]
 pub struct CapacityComparison {
     /// The workloads, separated by commas [default: all, or none with --experiment]
     #[arg(long, value_enum, value_name = "W", value_delimiter = ',', ignore_case = true)]
-    pub workload: Vec<WorkloadName>,
+    pub workload: Vec<Workload>,
     /// The experiments, separated by commas, with rates and a length of their own [default: all but
     /// E-LARGE, or none with --workload]
     #[arg(long, value_enum, value_name = "E", value_delimiter = ',', ignore_case = true)]
@@ -49,32 +51,6 @@ fn divisor(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "use 1, or 1/N with N from 1 to 100".to_owned())
 }
 
-/// A workload, as it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "UPPER")]
-pub enum WorkloadName {
-    /// Uniform
-    W1,
-    /// Zipf 0.99, hashed keys
-    W2,
-    /// Zipf 1.2, hashed keys, two hot ones in one partition
-    W3,
-    /// Zipf 0.99, hot keys contiguous
-    W4,
-    /// A hot partition that moves
-    W5,
-    /// A step from 30 % to 90 %
-    W6,
-    /// A spike to 145 %
-    W7,
-    /// A spike of skew
-    W8,
-    /// One key with half of the requests
-    W9,
-    /// Inserts in key order
-    W10,
-}
-
 /// An experiment, as it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExperimentName {
@@ -111,25 +87,6 @@ pub enum ExperimentName {
     /// Ten thousand partitions on a thousand nodes
     #[value(name = "E-LARGE")]
     Large,
-}
-
-impl ExperimentName {
-    /// The name of the experiment in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Isolation => "E-ISO-1",
-            Self::Write => "E-WRITE",
-            Self::Read => "E-READ",
-            Self::Big => "E-BIG",
-            Self::Sequence => "E-SEQ",
-            Self::Busy => "E-BUSY",
-            Self::Flap => "E-FLAP",
-            Self::Etl => "E-ETL",
-            Self::OnDemand => "E-OD",
-            Self::Mode => "E-MODE",
-            Self::Large => "E-LARGE",
-        }
-    }
 }
 
 /// A design, as it is asked for.

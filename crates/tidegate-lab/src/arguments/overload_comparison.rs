@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::overload::OverloadExperiment;
+
 /// The command line of a comparison.
 #[derive(Args, Debug)]
 pub struct OverloadComparison {
     /// The experiments, separated by commas [default: all]
     #[arg(long, value_enum, value_name = "E", value_delimiter = ',', ignore_case = true)]
-    pub experiment: Vec<OverloadExperimentName>,
+    pub experiment: Vec<OverloadExperiment>,
     /// The designs, separated by commas [default: all]; the gate judges `tidegate` alone
     #[arg(long, value_enum, value_name = "D", value_delimiter = ',', ignore_case = true)]
     pub design: Vec<OverloadDesignName>,
@@ -32,26 +34,6 @@ pub struct OverloadComparison {
     /// Print one JSON object: {"requests", "variants", "gate", "runs"}
     #[arg(long)]
     pub json: bool,
-}
-
-/// An experiment, as it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OverloadExperimentName {
-    /// Work done in time at one to ten times the capacity
-    #[value(name = "E1")]
-    Goodput,
-    /// An important tenant beside an unimportant flood
-    #[value(name = "E2")]
-    HighValue,
-    /// Load that rises in a step and eases again
-    #[value(name = "E3")]
-    DetectAndRecover,
-    /// Shares of classes and tenants
-    #[value(name = "E10")]
-    Fairness,
-    /// Faults that mislead control loops
-    #[value(name = "E11")]
-    ControlTraps,
 }
 
 /// A design, as it is asked for.

@@ -9,34 +9,48 @@ mod large_items;
 mod mode_changes;
 mod oscillation;
 mod saturation;
-mod scenario_parts;
 mod sequence;
 
 use self::figures::{designs, worst};
 use crate::capacity::experiment::Experiment;
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::CapacityRun;
-use tidegate_sim::capacity::scenario::CapacityScenario;
+use tidegate_sim::capacity::{CapacityRun, CapacityScenario, Design};
 use tidegate_sim::kit::GateLine;
+use tidegate_sim::kit::report::ExperimentNote;
+
+/// The notes of all experiments, in order.
+static NOTES: [ExperimentNote; Experiment::ALL.len()] = [
+    ExperimentNote::new("E-ISO-1", "victims within their shares beside an attacker", isolation::DESCRIPTION),
+    ExperimentNote::new("E-WRITE", "writes to groups with one full follower", groups::FULL_FOLLOWER),
+    ExperimentNote::new("E-READ", "reads from all members of a group", groups::GROUP_READS),
+    ExperimentNote::new("E-BIG", "writes of 400 units", large_items::DESCRIPTION),
+    ExperimentNote::new("E-SEQ", "inserts in key order beside uniform load", sequence::MIXED)
+        .with_id("E-SEQ-mixed"),
+    ExperimentNote::new("E-SEQ", "the same arrivals, keys permuted", sequence::MIXED_PERMUTED)
+        .with_id("E-SEQ-mixed-permuted"),
+    ExperimentNote::new("E-SEQ", "the arrivals of W10, keys permuted", sequence::SEQUENCE_PERMUTED)
+        .with_id("E-SEQ-W10-permuted"),
+    ExperimentNote::new("E-BUSY", "nodes that are nearly full", saturation::DESCRIPTION),
+    ExperimentNote::new("E-FLAP", "load that rises and falls around the ceiling", oscillation::DESCRIPTION),
+    ExperimentNote::new("E-ETL", "twenty times the load for ten minutes, and back", growth::TWENTY_TIMES),
+    ExperimentNote::new("E-OD", "a thousand times the load, twice", growth::THOUSAND_TIMES),
+    ExperimentNote::new("E-MODE", "another mode every minute", mode_changes::DESCRIPTION),
+    ExperimentNote::new("E-LARGE", "ten thousand partitions on a thousand nodes", large_fleet::DESCRIPTION),
+];
 
 impl Experiment {
-    /// A few sentences that describe it.
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::Isolation => isolation::DESCRIPTION,
-            Self::FullFollower => groups::FULL_FOLLOWER,
-            Self::GroupReads => groups::GROUP_READS,
-            Self::LargeItems => large_items::DESCRIPTION,
-            Self::MixedSequence => sequence::MIXED,
-            Self::MixedPermuted => sequence::MIXED_PERMUTED,
-            Self::SequencePermuted => sequence::SEQUENCE_PERMUTED,
-            Self::Saturation => saturation::DESCRIPTION,
-            Self::Oscillation => oscillation::DESCRIPTION,
-            Self::TwentyTimes => growth::TWENTY_TIMES,
-            Self::ThousandTimes => growth::THOUSAND_TIMES,
-            Self::ModeChanges => mode_changes::DESCRIPTION,
-            Self::LargeFleet => large_fleet::DESCRIPTION,
-        }
+    /// The note of it in reports.
+    pub fn note(self) -> &'static ExperimentNote {
+        &NOTES[self as usize]
+    }
+
+    /// The experiment of the specification that it belongs to.
+    pub fn name(self) -> &'static str {
+        self.note().name
+    }
+
+    /// Its name among all, in links.
+    pub fn id(self) -> &'static str {
+        self.note().id
     }
 
     /// Its scenario.

@@ -180,7 +180,7 @@ mod tests {
     fn summary(workload: Workload, designs: Vec<DesignSummary>) -> TableSummary {
         let fluid = FluidShares { static_shares: 0.1, burst: 0.05, global: 0.0, floor: 0.0 };
         TableSummary {
-            id: workload.id().to_owned(),
+            id: workload.note().id.to_owned(),
             workload: Some(workload.note()),
             seconds: 900,
             fluid,

@@ -8,20 +8,29 @@ mod high_value;
 mod load_steps;
 
 use tidegate_sim::kit::GateLine;
+use tidegate_sim::kit::report::ExperimentNote;
 use tidegate_sim::overload::{OverloadRun, OverloadScenario};
 
 use super::experiment::OverloadExperiment;
 
+/// The notes of all experiments, in order.
+static NOTES: [ExperimentNote; OverloadExperiment::ALL.len()] = [
+    ExperimentNote::new("E1", "work done in time at one to ten times the capacity", goodput::DESCRIPTION),
+    ExperimentNote::new("E2", "an important tenant beside an unimportant flood", high_value::DESCRIPTION),
+    ExperimentNote::new("E3", "load that rises in a step and eases again", load_steps::DESCRIPTION),
+    ExperimentNote::new("E10", "shares of classes and tenants", fairness::DESCRIPTION),
+    ExperimentNote::new("E11", "faults that mislead control loops", control_traps::DESCRIPTION),
+];
+
 impl OverloadExperiment {
-    /// A few sentences that describe it.
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::Goodput => goodput::DESCRIPTION,
-            Self::HighValue => high_value::DESCRIPTION,
-            Self::DetectAndRecover => load_steps::DESCRIPTION,
-            Self::Fairness => fairness::DESCRIPTION,
-            Self::ControlTraps => control_traps::DESCRIPTION,
-        }
+    /// The note of it in reports.
+    pub fn note(self) -> &'static ExperimentNote {
+        &NOTES[self as usize]
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.note().name
     }
 
     /// Its scenarios of a seed, in order.

@@ -1,8 +1,6 @@
 //! Figures of experiments over all seeds, and the lines of the gate that are made of them.
 
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::{CapacityRun, DesignResult, StreamResult};
-use tidegate_sim::capacity::tally::SecondCount;
+use tidegate_sim::capacity::{CapacityRun, Design, DesignResult, SecondCount, StreamResult};
 use tidegate_sim::kit::GateLine;
 
 /// The designs that were simulated, in order.
@@ -33,6 +31,50 @@ pub(super) fn least(
 /// A line about a design.
 pub(super) fn line(design: Design, what: &str, figure: String, bound: &str, is_within: bool) -> GateLine {
     GateLine::judged(format!("{}: {what}", design.letters()), figure, bound, is_within)
+}
+
+/// A figure in the unit in which it is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figure {
+    value: f64,
+    digits: Option<usize>,
+    unit: &'static str,
+}
+
+impl Figure {
+    /// A figure with so many digits after the point.
+    pub(super) const fn new(value: f64, digits: usize, unit: &'static str) -> Self {
+        Self { value, digits: Some(digits), unit }
+    }
+
+    pub(super) const fn count(value: f64) -> Self {
+        Self { value, digits: None, unit: "" }
+    }
+
+    pub(super) fn percent(share: f64, digits: usize) -> Self {
+        Self::new(share * 100.0, digits, " %")
+    }
+
+    fn line(self, design: Design, what: &str, bound: &str, is_within: bool) -> GateLine {
+        let Self { value, digits, unit } = self;
+        let value = digits.map_or_else(|| value.to_string(), |digits| format!("{value:.digits$}"));
+        line(design, what, format!("{value}{unit}"), bound, is_within)
+    }
+}
+
+/// A line of something that must not be.
+pub(super) fn none(design: Design, what: &str, count: f64) -> GateLine {
+    Figure::count(count).line(design, what, "0", count <= 0.0)
+}
+
+/// A line of a figure with an upper bound, in its unit.
+pub(super) fn at_most(design: Design, what: &str, figure: Figure, most: f64) -> GateLine {
+    figure.line(design, what, &format!("at most {most}{}", figure.unit), figure.value <= most)
+}
+
+/// A line of a figure with a lower bound, in its unit.
+pub(super) fn at_least(design: Design, what: &str, figure: Figure, least: f64) -> GateLine {
+    figure.line(design, what, &format!("at least {least}{}", figure.unit), figure.value >= least)
 }
 
 /// The refused requests of a stream by one of these buckets.

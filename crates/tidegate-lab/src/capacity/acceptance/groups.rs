@@ -1,12 +1,13 @@
 //! E-WRITE and E-READ: groups of three replicas.
 
-use super::figures::{between, designs, least, line, refused_by, share_of, worst};
-use super::scenario_parts::{names, phase, steady, table};
-use tidegate_sim::capacity::demand::request::{RequestKind, RequestStream};
-use tidegate_sim::capacity::demand::{Demand, Pattern};
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::{CapacityRun, DesignResult};
-use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec, TableExtras, TableRole, Throughput};
+use super::figures::{
+    Figure, at_least, at_most, between, designs, least, line, none, refused_by, share_of, worst,
+};
+use crate::capacity::scenario_parts::{names, phase, steady, table};
+use tidegate_sim::capacity::{
+    CapacityRun, CapacityScenario, Demand, Design, DesignResult, NodeSpec, Pattern, RequestKind,
+    RequestStream, TableExtras, TableRole, Throughput,
+};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const FULL_FOLLOWER: &str = "A table of one partition lies on three nodes: it is led from node-1, and \
@@ -99,13 +100,7 @@ pub(super) fn judge_full_follower(runs: &[&CapacityRun]) -> Vec<GateLine> {
                 "100 give or take 0.5 %: the share, and no burst",
                 (least_writes / writes - 1.0).abs() <= 0.005 && (most_writes / writes - 1.0).abs() <= 0.005,
             ),
-            line(
-                design,
-                "writes refused by another bucket than that of a replica's node",
-                format!("{other_refusals}"),
-                "0",
-                other_refusals <= 0.0,
-            ),
+            none(design, "writes refused by another bucket than that of a replica's node", other_refusals),
             line(
                 design,
                 "reads refused",
@@ -113,20 +108,13 @@ pub(super) fn judge_full_follower(runs: &[&CapacityRun]) -> Vec<GateLine> {
                 "0: other members serve them",
                 reads_refused <= 0.0,
             ),
-            line(
+            at_most(
                 design,
                 "units of reads that the full node served, most of them before it was full",
-                format!("{:.1} %", reads_there * 100.0),
-                "at most 15 %",
-                reads_there <= 0.15,
+                Figure::percent(reads_there, 1),
+                15.0,
             ),
-            line(
-                design,
-                "breaches, over-admission on a node (I5, I7) among them",
-                format!("{over}"),
-                "0",
-                over <= 0.0,
-            ),
+            none(design, "breaches, over-admission on a node (I5, I7) among them", over),
         ]
     });
     lines.collect()
@@ -163,7 +151,7 @@ pub(super) fn judge_group_reads(runs: &[&CapacityRun]) -> Vec<GateLine> {
     let of = |design| {
         let ratio = least(runs, design, |_, result| ratio(result));
         let what = "throughput of three replicas, in terms of one";
-        line(design, what, format!("{ratio:.2}"), "at least 2.7", ratio >= 2.7)
+        at_least(design, what, Figure::new(ratio, 2, ""), 2.7)
     };
     designs(runs).map(of).collect()
 }

@@ -1,12 +1,12 @@
 //! E-ETL and E-OD: tables that follow their demand.
 
-use super::figures::{between, designs, least, line, worst};
-use super::scenario_parts::{names, phase, table};
+use super::figures::{Figure, at_most, between, designs, least, line, none, worst};
+use crate::capacity::scenario_parts::{names, phase, table};
 use crate::capacity::world::{ScriptedStep, StepKind, script_of};
-use tidegate_sim::capacity::demand::{Demand, Pattern};
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::{CapacityRun, DesignResult, GrowthSeries};
-use tidegate_sim::capacity::scenario::{CapacityScenario, GrowthSpec, NodeSpec, TableExtras};
+use tidegate_sim::capacity::{
+    CapacityRun, CapacityScenario, Demand, Design, DesignResult, GrowthSeries, GrowthSpec, NodeSpec, Pattern,
+    TableExtras,
+};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const TWENTY_TIMES: &str = "A table that is asked for 100 units a second is asked for 2 000 for ten \
@@ -173,12 +173,11 @@ pub(super) fn judge_thousand_times(runs: &[&CapacityRun]) -> Vec<GateLine> {
     let count =
         |second| worst(runs, design, move |_, result| f64::from(at(&growth_of(result).partitions, second)));
     vec![
-        line(
+        at_most(
             design,
             "largest growth of the limit within one growth period",
-            format!("{factor:.2} times"),
-            "at most 2 times",
-            factor <= 2.0,
+            Figure::new(factor, 2, " times"),
+            2.0,
         ),
         line(
             design,
@@ -194,13 +193,7 @@ pub(super) fn judge_thousand_times(runs: &[&CapacityRun]) -> Vec<GateLine> {
             "fewer before the second climb than at the first peak",
             count(OD_AGAIN) < count(OD_BACK),
         ),
-        line(
-            design,
-            "requests refused in the second climb to the old peak",
-            format!("{refused}"),
-            "0",
-            refused <= 0.0,
-        ),
+        none(design, "requests refused in the second climb to the old peak", refused),
     ]
 }
 

@@ -1,13 +1,12 @@
 //! E-ISO-1: victims within their shares beside an attacker.
 
-use super::figures::{designs, least, line, refused_by, share_of, worst};
-use super::scenario_parts::{names, phase, steady, table};
+use super::figures::{Figure, at_least, at_most, designs, least, line, refused_by, share_of, worst};
+use crate::capacity::scenario_parts::{names, phase, steady, table};
 use crate::capacity::world::{SHAPED, ScriptedStep, StepKind, script_of};
-use tidegate_sim::capacity::demand::request::{RequestKind, RequestStream};
-use tidegate_sim::capacity::demand::{Demand, Pattern};
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::{CapacityRun, DesignResult};
-use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec, TableExtras, TableRole, Throughput};
+use tidegate_sim::capacity::{
+    CapacityRun, CapacityScenario, Demand, Design, DesignResult, NodeSpec, Pattern, RequestKind,
+    RequestStream, TableExtras, TableRole, Throughput,
+};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const DESCRIPTION: &str = "On four nodes an attacker asks for ten times its throughput, with Zipf's law \
@@ -125,20 +124,8 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
                 "exactly 0",
                 refused <= 0.0,
             ),
-            line(
-                design,
-                "victims refused because their partition moves",
-                format!("{:.4} %", gated * 100.0),
-                "at most 0.1 %",
-                gated <= 0.001,
-            ),
-            line(
-                design,
-                "the attacker is throttled",
-                format!("{:.1} %", attacked * 100.0),
-                "at least 50 %",
-                attacked >= 0.5,
-            ),
+            at_most(design, "victims refused because their partition moves", Figure::percent(gated, 4), 0.1),
+            at_least(design, "the attacker is throttled", Figure::percent(attacked, 1), 50.0),
             line(
                 design,
                 "forced changes of the attacker",

@@ -1,13 +1,11 @@
 //! E-LARGE: as many partitions and nodes as a large installation has.
 
-use super::figures::{least, line, worst};
-use super::scenario_parts::{names, steady, table};
+use super::figures::{Figure, at_most, least, line, none, worst};
+use crate::capacity::scenario_parts::{names, steady, table};
 use crate::capacity::world::routers;
-use tidegate_sim::capacity::demand::Pattern;
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::judge::invariant::Invariant;
-use tidegate_sim::capacity::run::{CapacityRun, DesignResult};
-use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec};
+use tidegate_sim::capacity::{
+    CapacityRun, CapacityScenario, Design, DesignResult, Invariant, NodeSpec, Pattern,
+};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const DESCRIPTION: &str = "100 tables of 100 partitions each lie on 1 000 nodes and are asked for 200 000 \
@@ -57,14 +55,13 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
             "12 million give or take 1 %",
             (decisions / 12e6 - 1.0).abs() <= 0.01,
         ),
-        line(design, "breaches", format!("{breaches}"), "0", breaches <= 0.0),
-        line(design, "breaches of I9", format!("{of_leases}"), "0", of_leases <= 0.0),
-        line(
+        none(design, "breaches", breaches),
+        none(design, "breaches of I9", of_leases),
+        at_most(
             design,
             "requests that routers refused, of tables with room",
-            format!("{:.3} %", refused * 100.0),
-            "at most 0.1 %",
-            refused <= 0.001,
+            Figure::percent(refused, 3),
+            0.1,
         ),
     ]
 }

@@ -1,12 +1,11 @@
 //! E-BIG: writes of 400 units beside writes of one.
 
-use super::figures::{designs, least, line, worst};
-use super::scenario_parts::{names, steady, table};
-use tidegate_sim::capacity::demand::Pattern;
-use tidegate_sim::capacity::demand::request::{RequestKind, RequestStream};
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::{CapacityRun, DesignResult, StreamResult};
-use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec, TableExtras};
+use super::figures::{Figure, at_least, at_most, designs, least, worst};
+use crate::capacity::scenario_parts::{names, steady, table};
+use tidegate_sim::capacity::{
+    CapacityRun, CapacityScenario, Design, DesignResult, NodeSpec, Pattern, RequestKind, RequestStream,
+    StreamResult, TableExtras,
+};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const DESCRIPTION: &str = "Two tables of one partition with 100 units a second of writes are asked for \
@@ -62,19 +61,17 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
         };
         let starved = worst(runs, design, starved);
         [
-            line(
+            at_least(
                 design,
                 &format!("{table}: admitted, of the throughput or of what is asked for"),
-                format!("{:.1} %", admitted * 100.0),
-                "at least 95 %",
-                admitted >= 0.95,
+                Figure::percent(admitted, 1),
+                95.0,
             ),
-            line(
+            at_most(
                 design,
                 &format!("{table}: longest time in which all writes of one unit were refused"),
-                format!("{starved:.2} s"),
-                "at most 4 s",
-                starved <= 4.0,
+                Figure::new(starved, 2, " s"),
+                4.0,
             ),
         ]
     });

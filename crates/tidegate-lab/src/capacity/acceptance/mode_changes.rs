@@ -2,12 +2,10 @@
 
 use tidegate_capacity::TableMode;
 
-use super::figures::{least, line, worst};
+use super::figures::{Figure, at_least, least, line, none, worst};
 use crate::capacity::workload::Workload;
 use crate::capacity::world::{ScriptedStep, StepKind, script_of};
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::{CapacityRun, DesignResult};
-use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec};
+use tidegate_sim::capacity::{CapacityRun, CapacityScenario, Design, DesignResult, NodeSpec};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const DESCRIPTION: &str = "The demand of W4, on nodes with room for boosts. The table begins with static shares and goes on with burst \
@@ -54,27 +52,9 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
     });
     vec![
         line(design, "changes of mode", format!("{reloads}"), "5", reloads >= 5.0),
-        line(
-            design,
-            &format!("levels that a change of mode changed, of {compared}"),
-            format!("{changed}"),
-            "0",
-            changed <= 0.0,
-        ),
-        line(
-            design,
-            "partitions with a boost at the end of adaptive mode",
-            format!("{boosted}"),
-            "at least 1",
-            boosted >= 1.0,
-        ),
-        line(design, "breaches", format!("{breaches}"), "0", breaches <= 0.0),
-        line(
-            design,
-            "partitions that kept a boost in a mode without boosts",
-            format!("{kept}"),
-            "0",
-            kept <= 0.0,
-        ),
+        none(design, &format!("levels that a change of mode changed, of {compared}"), changed),
+        at_least(design, "partitions with a boost at the end of adaptive mode", Figure::count(boosted), 1.0),
+        none(design, "breaches", breaches),
+        none(design, "partitions that kept a boost in a mode without boosts", kept),
     ]
 }

@@ -1,11 +1,8 @@
 //! E-FLAP: load that rises and falls around the ceiling must not cut and join in turn.
 
-use super::figures::{line, worst};
-use super::scenario_parts::{names, phase, table};
-use tidegate_sim::capacity::demand::{Demand, Pattern};
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::{CapacityRun, Reshape};
-use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec};
+use super::figures::{line, none, worst};
+use crate::capacity::scenario_parts::{names, phase, table};
+use tidegate_sim::capacity::{CapacityRun, CapacityScenario, Demand, Design, NodeSpec, Pattern, Reshape};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const DESCRIPTION: &str = "One partition of each of four tables is asked for 0.3 and 1.1 times its ceiling \
@@ -80,12 +77,10 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
             "0",
             young <= 0.0,
         ),
-        line(
+        none(
             design,
             &format!("second cycles of cut and join of the same keys within 20 minutes, of {splits} cuts"),
-            format!("{close}"),
-            "0",
-            close <= 0.0,
+            close,
         ),
         line(design, "cuts", format!("{splits}"), "at least 1: load above the ceiling is cut", splits >= 1.0),
     ]

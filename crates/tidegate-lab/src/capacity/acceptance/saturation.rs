@@ -1,11 +1,8 @@
 //! E-BUSY: nodes that are nearly full, so that it matters where partitions lie.
 
 use super::figures::{line, worst};
-use super::scenario_parts::{names, phase, steady, table};
-use tidegate_sim::capacity::demand::{Demand, Pattern};
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::CapacityRun;
-use tidegate_sim::capacity::scenario::{CapacityScenario, NodeSpec, TableRole};
+use crate::capacity::scenario_parts::{names, phase, steady, table};
+use tidegate_sim::capacity::{CapacityRun, CapacityScenario, Demand, Design, NodeSpec, Pattern, TableRole};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const DESCRIPTION: &str = "As the baseline, but the tenant on each node uses 2 900 of its 3 000 units a \

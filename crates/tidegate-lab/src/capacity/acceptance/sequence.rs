@@ -1,12 +1,9 @@
 //! E-SEQ: new keys in their order, which no cut helps, and the same arrivals with the keys
 //! permuted, which a cut does.
 
-use super::figures::{least, line, worst};
+use super::figures::{Figure, at_least, least, line, none, worst};
 use crate::capacity::workload::Workload;
-use tidegate_sim::capacity::demand::Pattern;
-use tidegate_sim::capacity::design::Design;
-use tidegate_sim::capacity::run::CapacityRun;
-use tidegate_sim::capacity::scenario::CapacityScenario;
+use tidegate_sim::capacity::{CapacityRun, CapacityScenario, Design, Pattern};
 use tidegate_sim::kit::GateLine;
 
 pub(super) const MIXED: &str = "80 % of the table's throughput is asked for as writes, 40 % of them new keys in their \
@@ -59,7 +56,7 @@ pub(super) fn judge_mixed(runs: &[&CapacityRun]) -> Vec<GateLine> {
         found.map_or(f64::INFINITY, |one| f64::from(one.second))
     });
     vec![
-        line(design, "40 % in order: splits", format!("{splits}"), "0", splits <= 0.0),
+        none(design, "40 % in order: splits", splits),
         line(
             design,
             "40 % in order: first verdict SEQUENTIAL",
@@ -80,7 +77,7 @@ pub(super) fn judge_permuted(runs: &[&CapacityRun]) -> Vec<GateLine> {
     });
     let of = |what: &str| format!("{id}: {what}");
     vec![
-        line(Design::Split, &of("splits"), format!("{splits}"), "at least 1", splits >= 1.0),
+        at_least(Design::Split, &of("splits"), Figure::count(splits), 1.0),
         line(
             Design::Split,
             &of("throttled less than under G in the last minute"),

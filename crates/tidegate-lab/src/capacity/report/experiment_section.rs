@@ -7,8 +7,8 @@ use tidegate_capacity::AccessOperation;
 
 use tidegate_sim::capacity::report::table_story::{chip_of, maps, plans, share_figure, victims};
 use tidegate_sim::capacity::{CapacityReport, CapacityRun, DesignResult, StreamResult};
-use tidegate_sim::kit::report::{ExperimentNote, GateLine, HtmlTable, escaped, gate_table, thousands};
-use tidegate_sim::kit::{Chart, ChartLine, Shade};
+use tidegate_sim::kit::report::{ExperimentNote, HtmlTable, escaped, gate_table, thousands};
+use tidegate_sim::kit::{Chart, ChartLine, GateLine, Shade};
 
 /// The tables that are shown of an experiment.
 const SHOWN_MAX: usize = 4;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tidegate_capacity::{Capacity, PartitionId, Position, SplitShares, TableMode};
 use tidegate_core::Timestamp;
-use tidegate_sim::capacity::plane::operator::{ForcedChanges, OperatorChanges, StepNote, TableOperator};
+use tidegate_sim::capacity::plane::operator::{ForcedChanges, StepNote, TableOperator};
 use tidegate_sim::capacity::plane::{NAMESPACE, TableSetting, builder_of, first_settings, instant};
 use tidegate_sim::capacity::scenario::OperatorScript;
-use tidegate_sim::capacity::{CapacityScenario, Design, ReloadRecord};
+use tidegate_sim::capacity::{CapacityScenario, Design, OperatorChanges, ReloadRecord};
 use tidegate_sim::kit::{Chance, MS, SECOND, seconds};
 
 use super::script::{ScriptedStep, StepKind};

@@ -5,11 +5,10 @@ use tidegate_core::Class;
 use super::figures::{FigureUnit, at_least, at_most, missing, values};
 use crate::overload::{DESIGNS, Rival};
 use tidegate_sim::kit::GateLine;
-use tidegate_sim::overload::client::ClientSpec;
-use tidegate_sim::overload::design::OverloadDesign;
-use tidegate_sim::overload::run::{OverloadResult, OverloadRun};
-use tidegate_sim::overload::scenario::{OverloadFault, OverloadScenario, TimedFault};
-use tidegate_sim::overload::service::{ServicePhase, ServiceSpec};
+use tidegate_sim::overload::{
+    ClientSpec, OverloadDesign, OverloadFault, OverloadResult, OverloadRun, OverloadScenario, ServicePhase,
+    ServiceSpec, TimedFault,
+};
 
 pub(super) const DESCRIPTION: &str = "Limits that follow latency are misled by timeouts that are all the same, by a service that is slow for long, by \
      eight requests a minute, and by a service that is three times as slow from one instant on. Signals may be undefined \

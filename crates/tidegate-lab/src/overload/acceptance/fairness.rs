@@ -5,11 +5,10 @@ use tidegate_core::Class;
 use super::figures::{FigureUnit, at_least, at_most, same_seed, values};
 use crate::overload::Rival;
 use tidegate_sim::kit::{Chance, GateLine, fairness_of};
-use tidegate_sim::overload::client::{ClientSpec, LoadPhase};
-use tidegate_sim::overload::design::OverloadDesign;
-use tidegate_sim::overload::run::{OverloadResult, OverloadRun};
-use tidegate_sim::overload::scenario::OverloadScenario;
-use tidegate_sim::overload::service::{ServiceSpec, ServiceTime};
+use tidegate_sim::overload::{
+    ClientSpec, LoadPhase, OverloadDesign, OverloadResult, OverloadRun, OverloadScenario, ServiceSpec,
+    ServiceTime,
+};
 
 pub(super) const DESCRIPTION: &str = "Where several classes or tenants compete, the admission cursor is pinned open, so that the queue alone decides; \
      the comparisons of classes are made again with the cursor free. \

@@ -1,9 +1,8 @@
 //! Figures of the gate: values of the design `tidegate` over the seeds, with median and worst.
 
 use tidegate_sim::kit::{GateLine, GateOutcome};
-use tidegate_sim::overload::design::OverloadDesign;
-use tidegate_sim::overload::run::{OverloadResult, OverloadRun};
 use tidegate_sim::overload::summary::median;
+use tidegate_sim::overload::{OverloadDesign, OverloadResult, OverloadRun};
 
 /// The runs of a variant, in the order of the seeds.
 pub(super) fn of_variant<'a>(runs: &[&'a OverloadRun], variant: &str) -> Vec<&'a OverloadRun> {

@@ -4,10 +4,7 @@
 use super::figures::{FigureUnit, at_least, at_most, values};
 use crate::overload::DESIGNS;
 use tidegate_sim::kit::GateLine;
-use tidegate_sim::overload::client::ClientSpec;
-use tidegate_sim::overload::run::{OverloadResult, OverloadRun};
-use tidegate_sim::overload::scenario::OverloadScenario;
-use tidegate_sim::overload::service::ServiceSpec;
+use tidegate_sim::overload::{ClientSpec, OverloadResult, OverloadRun, OverloadScenario, ServiceSpec};
 
 pub(super) const DESCRIPTION: &str = "A service of ten workers, with exponential service times of 10 ms, can do 1000 requests a second. It is asked for \
      one, two, five and ten times as many for 20 s: 200 a second of the class critical, the rest sheddable. Answers \

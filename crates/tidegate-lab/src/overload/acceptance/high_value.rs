@@ -3,11 +3,9 @@
 use super::figures::{FigureUnit, at_least, at_most, same_seed, values};
 use crate::overload::DESIGNS;
 use tidegate_sim::kit::GateLine;
-use tidegate_sim::overload::client::ClientSpec;
-use tidegate_sim::overload::run::{OverloadResult, OverloadRun};
-use tidegate_sim::overload::scenario::OverloadScenario;
-use tidegate_sim::overload::service::ServiceSpec;
-use tidegate_sim::overload::tally::ClientResult;
+use tidegate_sim::overload::{
+    ClientResult, ClientSpec, OverloadResult, OverloadRun, OverloadScenario, ServiceSpec,
+};
 
 pub(super) const DESCRIPTION: &str = "The tenant gold asks for 20 % of the capacity, all of it critical. Bronze, which is sheddable, asks for one to ten \
      times the capacity: a thousand tenants alike, or a single one. Gold should not notice, and bronze should get what \

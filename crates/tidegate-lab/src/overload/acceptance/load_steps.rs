@@ -3,10 +3,9 @@
 use super::figures::{FigureUnit, at_least, at_most, missing, values};
 use crate::overload::DESIGNS;
 use tidegate_sim::kit::GateLine;
-use tidegate_sim::overload::client::{ClientSpec, LoadPhase};
-use tidegate_sim::overload::run::{OverloadResult, OverloadRun};
-use tidegate_sim::overload::scenario::OverloadScenario;
-use tidegate_sim::overload::service::ServiceSpec;
+use tidegate_sim::overload::{
+    ClientSpec, LoadPhase, OverloadResult, OverloadRun, OverloadScenario, ServiceSpec,
+};
 
 pub(super) const DESCRIPTION: &str = "After ten seconds at 0.8 of the capacity the load rises in one step, and ten seconds later it eases. Shedding \
      should begin at once and end at once: gold, which asks for 200 requests a second throughout, loses nothing, and \

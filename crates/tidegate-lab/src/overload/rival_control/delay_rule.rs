@@ -2,7 +2,7 @@
 
 use super::rival_queue::QueuedJob;
 use tidegate_sim::kit::MS;
-use tidegate_sim::overload::control::RefusalCause;
+use tidegate_sim::overload::RefusalCause;
 
 const INTERVAL: u64 = 100 * MS;
 const TARGET: u64 = 5 * MS;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use tidegate_core::Class;
 
 use tidegate_sim::kit::MS;
-use tidegate_sim::overload::control::JobId;
+use tidegate_sim::overload::JobId;
 
 /// A request that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

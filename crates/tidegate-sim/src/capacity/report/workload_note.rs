@@ -18,13 +18,13 @@ pub struct WorkloadNote {
     pub description: &'static str,
     /// The throttled share in hundredths that the specification gives for each design; `None` where
     /// it gives none.
-    pub reference_percents: [Option<f64>; Design::ALL.len()],
+    pub reference_percents: [f64; Design::ALL.len()],
 }
 
 impl WorkloadNote {
     /// The reference value of a design.
-    pub(crate) const fn reference_percent(&self, design: Design) -> Option<f64> {
-        self.reference_percents[design as usize]
+    pub(crate) fn reference_percent(&self, design: Design) -> Option<f64> {
+        Some(self.reference_percents[design as usize]).filter(|percent| *percent >= 0.0)
     }
 }
 

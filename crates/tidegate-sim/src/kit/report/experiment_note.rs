@@ -18,6 +18,19 @@ pub struct ExperimentNote {
     pub description: &'static str,
 }
 
+impl ExperimentNote {
+    /// A note of an experiment that is its only one of its name.
+    pub const fn new(name: &'static str, title: &'static str, description: &'static str) -> Self {
+        Self { id: name, name, title, description }
+    }
+
+    /// The same with a name of its own among those of one experiment of the specification.
+    #[must_use]
+    pub const fn with_id(self, id: &'static str) -> Self {
+        Self { id, ..self }
+    }
+}
+
 impl Serialize for ExperimentNote {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.id)

@@ -1,10 +1,9 @@
-//! Parts of the scenarios of experiments.
+//! Parts of the scenarios of workloads and experiments.
 
-use tidegate_sim::capacity::demand::{Demand, Pattern, Phase};
-use tidegate_sim::capacity::scenario::{NodeSpec, TableRole, TableSpec};
+use tidegate_sim::capacity::{Demand, NodeSpec, Pattern, Phase, TableRole, TableSpec};
 
 /// A hashed table of reads that is compared, with `units` a second in `partitions` partitions.
-pub(super) fn table(name: &str, units: u64, partitions: u32, nodes: &[String], demand: Demand) -> TableSpec {
+pub(crate) fn table(name: &str, units: u64, partitions: u32, nodes: &[String], demand: Demand) -> TableSpec {
     TableSpec {
         name: name.to_owned(),
         units_per_second: units,
@@ -21,15 +20,15 @@ pub(super) fn table(name: &str, units: u64, partitions: u32, nodes: &[String], d
 }
 
 /// A demand of one phase.
-pub(super) fn steady(keys: u32, units: u32, units_per_second: f64, pattern: Pattern) -> Demand {
+pub(crate) fn steady(keys: u32, units: u32, units_per_second: f64, pattern: Pattern) -> Demand {
     Demand { keys, units, phases: vec![phase(0.0, units_per_second, pattern)] }
 }
 
-pub(super) const fn phase(from: f64, units_per_second: f64, pattern: Pattern) -> Phase {
+pub(crate) const fn phase(from: f64, units_per_second: f64, pattern: Pattern) -> Phase {
     Phase { from, units_per_second, pattern }
 }
 
 /// The names of the nodes of a scenario to be.
-pub(super) fn names(nodes: &[NodeSpec]) -> Vec<String> {
+pub(crate) fn names(nodes: &[NodeSpec]) -> Vec<String> {
     nodes.iter().map(|node| node.name.clone()).collect()
 }
