@@ -19,25 +19,22 @@ use crate::capacity::plane::routers::{LeaseRouters, RouterAnswer};
 use crate::capacity::plane::{NAMESPACE, builder_of, first_settings, instant};
 use crate::capacity::run::{CarriedOutPlan, DesignResult, FirstVerdict};
 use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError, TableSpec};
-use crate::capacity::tally::TableTally;
 use crate::capacity::tally::stream_tally::StreamTally;
-use crate::capacity::tally::table_result::{stream_result, table_result};
-use crate::capacity::tally::table_shape::TableShape;
+use crate::capacity::tally::table_tally::TableTally;
 use crate::capacity::world_names::WorldNames;
 use crate::kit::SECOND;
 
 /// One design: its plane, its checkers, its counts.
 #[derive(Debug)]
 pub(crate) struct DesignWorld {
-    pub(crate) design: Design,
+    design: Design,
     /// The partitions and nodes, and the tokens of the tables unless routers lease them.
     capacity: Capacity,
     /// The routers that come before, if they lease.
     routers: Option<Box<dyn LeaseRouters>>,
     judge: Judge,
-    pub(crate) tallies: Vec<TableTally>,
-    pub(crate) streams: Vec<StreamTally>,
-    pub(crate) shapes: Vec<TableShape>,
+    tables: Vec<TableTally>,
+    streams: Vec<StreamTally>,
     /// The control loops, of designs that have them, and the store that they move partitions of.
     control: Option<Control>,
     store: MovableStore,
@@ -55,7 +52,7 @@ impl DesignWorld {
     pub(crate) fn new(
         scenario: &CapacityScenario,
         names: &WorldNames,
-        streams: usize,
+        streams: &[StreamSource],
         fluid: &[FluidShares],
         design: Design,
     ) -> Result<Self, CapacityScenarioError> {
@@ -66,19 +63,18 @@ impl DesignWorld {
             judge.declare_stationary(scenario, fluid);
         }
         let leases = design.mode() == TableMode::Global;
-        let shape_of = |spec: &TableSpec| {
+        let tally_of = |(table, spec): (usize, &TableSpec)| {
             let statuses = statuses_of(&capacity, &spec.name, instant(0));
-            TableShape::new(&records_of(&statuses, names, main_operation(spec)))
+            TableTally::new(scenario, table, &records_of(&statuses, names, main_operation(spec)))
         };
-        let shapes = scenario.tables.iter().map(shape_of).collect();
+        let tables = scenario.tables.iter().enumerate().map(tally_of).collect();
         Ok(Self {
             design,
             capacity,
             routers: if leases { routers_of(scenario, &mut judge)? } else { None },
             judge,
-            tallies: scenario.tables.iter().map(|_| TableTally::new(scenario.seconds)).collect(),
-            streams: (0..streams).map(|_| StreamTally::new(scenario.seconds)).collect(),
-            shapes,
+            tables,
+            streams: streams.iter().map(|source| StreamTally::new(scenario, source)).collect(),
             control: design.is_controlled().then(|| Control::new(scenario.seed, instant(0))),
             store: MovableStore::default(),
             operator: scenario.script.as_ref().map(|script| script.operator(scenario, design)),
@@ -109,13 +105,13 @@ impl DesignWorld {
         }
         match admission {
             Admission::Admit(hold) => {
-                self.tallies[table].admit(at);
+                self.tables[table].admit(at);
                 self.streams[stream].admit(at, cost);
                 self.judge.admit(request, &hold);
             }
             Admission::Throttle(ref throttled) => {
                 self.refusals += 1;
-                self.tallies[table].refuse(at, word, throttled);
+                self.tables[table].refuse(at, word, throttled);
                 self.streams[stream].refuse(at, throttled);
                 self.judge.refuse(request, throttled);
             }
@@ -158,17 +154,17 @@ impl DesignWorld {
             let statuses = statuses_of(&self.capacity, &spec.name, instant(at));
             let main = main_operation(spec);
             let records = records_of(&statuses, names, main);
-            self.shapes[table].update(&records, at);
+            self.tables[table].update(&records, at);
             if is_second {
-                self.shapes[table].cuts.second(&with_both_directions(&statuses, &records));
-                let shape = &mut self.shapes[table];
+                self.tables[table].cuts.second(&with_both_directions(&statuses, &records));
+                let tally = &mut self.tables[table];
                 if let Some(control) = &self.control {
-                    note_verdicts(shape, control, (&spec.name, main), &records, at);
+                    note_verdicts(tally, control, (&spec.name, main), &records, at);
                 }
                 if scenario.growth(table).is_some() {
                     let limit = self.capacity.token_rate(NAMESPACE, &spec.name, main);
                     let limit = limit.expect("the world has made it").as_thousandths();
-                    note_growth(shape, limit, self.design == Design::Static, &records);
+                    note_growth(tally, limit, self.design == Design::Static, &records);
                 }
             }
             self.judge.look(table, &self.capacity, at);
@@ -200,19 +196,19 @@ impl DesignWorld {
             }
             let range = changed_range(&self.capacity, &plan, now);
             if control.carry_out(&self.capacity, &plan, &mut self.store, now).is_ok() {
-                let shape = &mut self.shapes[table];
-                shape.plans.push(told(&plan, at));
+                let tally = &mut self.tables[table];
+                tally.result.plans.push(told(&plan, at));
                 if let Some(range) = range {
                     let is_isolation = matches!(plan.change, PlannedChange::Isolate { .. });
                     let is_split = is_isolation || matches!(plan.change, PlannedChange::Split { .. });
-                    shape.reshape(at, range, is_split);
+                    tally.reshape(at, range, is_split);
                     if is_isolation {
                         // The second cut of the same range.
-                        shape.reshape(at, range, is_split);
+                        tally.reshape(at, range, is_split);
                     }
                     // A cut for a limit that grows is made before it is needed.
                     if is_split && plan.reason != PlanReason::Growth {
-                        shape.cuts.cut(range);
+                        tally.cuts.cut(range);
                     }
                 }
             }
@@ -220,18 +216,15 @@ impl DesignWorld {
     }
 
     /// The result, of which `tables` makes those of the tables.
-    pub(crate) fn into_result(self, scenario: &CapacityScenario, streams: &[StreamSource]) -> DesignResult {
+    pub(crate) fn into_result(self, scenario: &CapacityScenario) -> DesignResult {
         let OperatorChanges { forced, reloads } =
             self.operator.map_or_else(OperatorChanges::default, TableOperator::into_changes);
         let forced = forced.into_iter().chain(core::iter::repeat(ForcedChanges::default()));
-        let tables = self.tallies.into_iter().zip(self.shapes).zip(forced).enumerate();
-        let tables = tables
-            .map(|(table, ((tally, shape), forced))| table_result(scenario, table, tally, shape, forced))
-            .collect();
-        let of_streams = streams.iter().zip(self.streams).enumerate();
-        let streams = of_streams.map(|(number, (source, tally))| {
-            stream_result(scenario, source, tally, self.judge.served(number))
-        });
+        let tables = self.tables.into_iter().zip(forced).enumerate();
+        let tables =
+            tables.map(|(table, (tally, forced))| tally.into_result(scenario, table, forced)).collect();
+        let streams = self.streams.into_iter().enumerate();
+        let streams = streams.map(|(number, tally)| tally.into_result(self.judge.served(number))).collect();
         let (mut breaches, mut breach_counts) = (self.judge.breaches(), self.judge.counts());
         let (routers, leases) = self.routers.map(LeaseRouters::into_result).unzip();
         for checker in leases.iter().flatten() {
@@ -244,7 +237,7 @@ impl DesignWorld {
         DesignResult {
             design: self.design,
             tables,
-            streams: streams.collect(),
+            streams,
             reloads,
             decisions: self.decisions,
             refusals_checked: self.refusals,
@@ -276,7 +269,7 @@ const fn main_operation(spec: &TableSpec) -> AccessOperation {
 
 /// Notes the first time of each verdict on a partition that is throttled.
 fn note_verdicts(
-    shape: &mut TableShape,
+    tally: &mut TableTally,
     control: &Control,
     (table, operation): (&str, AccessOperation),
     records: &[PartitionRecord],
@@ -285,19 +278,20 @@ fn note_verdicts(
     for record in records {
         let verdict = control.verdict((NAMESPACE, table), record.id, operation);
         let Some(word) = verdict.and_then(verdict_word) else { continue };
-        if !shape.verdicts.iter().any(|known| known.verdict == word) {
+        if !tally.result.verdicts.iter().any(|known| known.verdict == word) {
             let second = (at / SECOND) as u32;
-            shape.verdicts.push(FirstVerdict { verdict: word, partition: record.id.0, second });
+            tally.result.verdicts.push(FirstVerdict { verdict: word, partition: record.id.0, second });
         }
     }
 }
 
 /// Notes partitions, limit and bounds of keys of a table that follows its demand.
-fn note_growth(shape: &mut TableShape, limit: i64, is_static: bool, records: &[PartitionRecord]) {
+fn note_growth(tally: &mut TableTally, limit: i64, is_static: bool, records: &[PartitionRecord]) {
     let bound = |record: &PartitionRecord| if is_static { record.rate } else { record.ceiling };
-    shape.growth.partitions.push(records.len() as u32);
-    shape.growth.limits.push(limit);
-    shape.growth.key_bounds.push(records.iter().map(bound).min().unwrap_or(0));
+    let growth = &mut tally.result.growth;
+    growth.partitions.push(records.len() as u32);
+    growth.limits.push(limit);
+    growth.key_bounds.push(records.iter().map(bound).min().unwrap_or(0));
 }
 
 fn statuses_of<'a>(capacity: &'a Capacity, table: &str, now: Timestamp) -> Vec<PartitionStatus<'a>> {

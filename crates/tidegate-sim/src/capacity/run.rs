@@ -124,7 +124,7 @@ pub struct GrowthSeries {
 }
 
 /// The results of one table under one design.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct TableResult {
     /// Its name.

@@ -42,7 +42,7 @@ impl CapacityWorld {
         let designs = scenario
             .designs
             .iter()
-            .map(|design| DesignWorld::new(scenario, &names, streams.len(), &fluid, *design));
+            .map(|design| DesignWorld::new(scenario, &names, &streams, &fluid, *design));
         Ok(Self {
             offered: scenario.tables.iter().map(|_| HeatCounts::new(scenario.seconds)).collect(),
             designs: designs.collect::<Result<_, _>>()?,
@@ -115,8 +115,8 @@ impl CapacityWorld {
 
     /// The results.
     pub fn into_run(self) -> CapacityRun {
-        let Self { scenario, streams, fluid, offered, designs, .. } = self;
-        let designs = designs.into_iter().map(|design| design.into_result(&scenario, &streams)).collect();
+        let Self { scenario, fluid, offered, designs, .. } = self;
+        let designs = designs.into_iter().map(|design| design.into_result(&scenario)).collect();
         CapacityRun { scenario, fluid, offered, designs }
     }
 }

@@ -13,7 +13,7 @@ use crate::fleet::scenario::Scenario;
 
 /// The report of a scenario. Serialised it is the same, byte for byte, each time the scenario is
 /// simulated.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// The scenario that was simulated.
@@ -64,7 +64,7 @@ pub struct Report {
 }
 
 /// How full a limit was at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Fullest {
     /// Which key.
@@ -80,7 +80,7 @@ pub struct Fullest {
 
 /// The requests of callers that kept to their limit. A request that a member without
 /// room in its share refused while it decided alone is not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Conforming {
     /// First attempts that were decided.
@@ -92,7 +92,7 @@ pub struct Conforming {
 }
 
 /// How long decisions took, in simulated microseconds; at most a sixteenth too low.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Delay {
     /// Half of them took no longer.

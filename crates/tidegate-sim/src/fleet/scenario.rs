@@ -180,6 +180,12 @@ pub enum ScenarioError {
     Engine(String),
 }
 
+impl Default for Scenario {
+    fn default() -> Self {
+        Self::new(1)
+    }
+}
+
 impl Scenario {
     /// The most members: 65 536.
     pub const MEMBERS_MAX: u32 = 1 << 16;

@@ -1,7 +1,5 @@
 //! The counters of a running simulation, from which its report is made.
 
-use std::collections::BTreeMap;
-
 use tidegate_core::Reason;
 
 use crate::fleet::arrival::Arrival;
@@ -15,18 +13,10 @@ use crate::kit::{Delays, Disturbance, MS, SECOND, WORLD_BEGIN, fairness_of, roun
 /// The counters of a running simulation.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    decisions: u64,
-    admitted: u64,
-    admitted_units: u64,
-    refused: BTreeMap<&'static str, u64>,
-    errors: u64,
-    unreached: u64,
-    cut_short: u64,
-    pub(crate) calls: u64,
-    pub(crate) asks: u64,
+    /// What is counted as it happens; the rest is made of it at the end.
+    pub(crate) report: Report,
     delays: Delays,
     pub(crate) measured: Measured,
-    series: Vec<Second>,
     second: Second,
     before: (u64, u64),
     /// Units of the hottest key, by the tenth of a second: asked for and admitted. Only where
@@ -41,39 +31,18 @@ impl Tally {
     pub(crate) fn new(scenario: &Scenario, plan: &[Disturbance<Trouble>]) -> Self {
         let tenths = if plan.is_empty() { 0 } else { scenario.seconds as usize * 10 };
         Self {
-            decisions: 0,
-            admitted: 0,
-            admitted_units: 0,
-            refused: BTreeMap::new(),
-            errors: 0,
-            unreached: 0,
-            cut_short: 0,
-            calls: 0,
-            asks: 0,
+            report: Report { scenario: scenario.clone(), ..Report::default() },
             delays: Delays::new(),
             measured: Measured {
                 from: u64::from(scenario.measured_from()) * SECOND,
                 keys: vec![Used::default(); scenario.keys.min(64) as usize],
                 members: vec![Used::default(); scenario.members as usize],
             },
-            series: Vec::with_capacity(scenario.seconds as usize),
             second: Second::default(),
             before: (0, 0),
             tenths: vec![(0, 0); tenths],
             hot_offered: 0.0,
         }
-    }
-
-    pub(crate) fn unreached(&mut self) {
-        self.unreached += 1;
-    }
-
-    pub(crate) fn failed(&mut self) {
-        self.errors += 1;
-    }
-
-    pub(crate) fn cut_short(&mut self, requests: u64) {
-        self.cut_short += requests;
     }
 
     pub(crate) fn offered(&mut self, one: &Arrival, now: u64) {
@@ -104,9 +73,9 @@ impl Tally {
 
     pub(crate) fn admitted(&mut self, one: &Arrival, now: u64) {
         let cost = u64::from(one.cost);
-        self.decisions += 1;
-        self.admitted += 1;
-        self.admitted_units += cost;
+        self.report.decisions += 1;
+        self.report.admitted += 1;
+        self.report.admitted_units += cost;
         self.second.admitted += cost;
         self.delays.add(now - one.at);
         if one.key == 0 {
@@ -124,8 +93,8 @@ impl Tally {
     }
 
     pub(crate) fn refused(&mut self, one: &Arrival, reason: Reason, now: u64) {
-        self.decisions += 1;
-        *self.refused.entry(reason.as_str()).or_default() += 1;
+        self.report.decisions += 1;
+        *self.report.refused.entry(reason.as_str()).or_default() += 1;
         self.delays.add(now - one.at);
     }
 
@@ -133,38 +102,23 @@ impl Tally {
     pub(crate) fn second(&mut self, lent: u64, served: u64) {
         let mut second = core::mem::take(&mut self.second);
         second.hot_lent = lent;
-        second.calls = self.calls - self.before.0;
+        second.calls = self.report.store_calls - self.before.0;
         second.served = served - self.before.1;
-        self.before = (self.calls, served);
-        self.series.push(second);
+        self.before = (self.report.store_calls, served);
+        self.report.series.push(second);
     }
 
-    pub(crate) fn into_report(
-        self,
-        scenario: Scenario,
-        watch: Watch,
-        plan: &[Disturbance<Trouble>],
-    ) -> Report {
-        let fullest = watch.fullest();
-        let seen = watch.seen();
-        let keys = u64::from(scenario.keys);
+    pub(crate) fn into_report(self, watch: Watch, plan: &[Disturbance<Trouble>]) -> Report {
+        let (fullest, seen, counts) = (watch.fullest(), watch.seen(), watch.findings.counts());
+        let Report { scenario, store_calls, decisions, .. } = &self.report;
         Report {
-            recoveries: plan.iter().map(|one| self.recovery(&scenario, *one)).collect(),
-            used: self.used(&scenario),
+            recoveries: plan.iter().map(|one| self.recovery(scenario, *one)).collect(),
+            used: self.used(scenario),
             fairness: fairness(&self.measured.members),
-            decisions: self.decisions,
-            admitted: self.admitted,
-            admitted_units: self.admitted_units,
-            refused: self.refused,
-            errors: self.errors,
-            unreached: self.unreached,
-            cut_short: self.cut_short,
-            store_calls: self.calls,
-            lease_asks: self.asks,
-            calls_per_decision: rounded(self.calls as f64 / self.decisions.max(1) as f64),
+            calls_per_decision: rounded(*store_calls as f64 / (*decisions).max(1) as f64),
             fullest: Fullest {
                 // Where each member decides alone, the key of one of them.
-                key: (u64::from(fullest.key) % keys) as u32,
+                key: fullest.key % scenario.keys,
                 at_ms: fullest.at.checked_sub(WORLD_BEGIN).unwrap_or(fullest.at) / MS,
                 units: fullest.units,
                 bound: fullest.most,
@@ -180,16 +134,10 @@ impl Tally {
                 admitted: seen.admitted,
                 refused_max_ms: seen.longest / MS,
             },
-            series: self.series,
             violations_total: watch.findings.total(),
-            violations_by_rule: watch
-                .findings
-                .counts()
-                .iter()
-                .map(|(rule, count)| (rule.name(), *count))
-                .collect(),
+            violations_by_rule: counts.iter().map(|(rule, count)| (rule.name(), *count)).collect(),
             violations: watch.findings.into_kept(),
-            scenario,
+            ..self.report
         }
     }
 

@@ -156,7 +156,7 @@ impl Simulation {
     /// The report of the simulation so far.
     pub fn into_report(mut self) -> Report {
         self.watch.finish(&self.tally.measured, self.now);
-        self.tally.into_report(self.scenario, self.watch, &self.plan)
+        self.tally.into_report(self.watch, &self.plan)
     }
 
     /// The next thing before `end`, if there is one.
@@ -217,7 +217,7 @@ impl Simulation {
         }
         let member = &self.members[arrival.member as usize];
         let Some(engine) = &member.engine else {
-            self.tally.unreached();
+            self.tally.report.unreached += 1;
             return;
         };
         self.tally.offered(&arrival, self.now);
@@ -236,7 +236,7 @@ impl Simulation {
         request.attempt = arrival.attempt;
         match engine.admit(&request, member.clock.at(self.now)) {
             Ok(step) => self.go_on(step, arrival, None),
-            Err(_) => self.tally.failed(),
+            Err(_) => self.tally.report.errors += 1,
         }
         self.send_asks(arrival.member);
     }
@@ -309,7 +309,7 @@ impl Simulation {
     fn send_asks(&mut self, member: u32) {
         let Some(engine) = &self.members[member as usize].engine else { return };
         for batch in engine.take_lease_asks() {
-            self.tally.asks += batch.asks() as u64;
+            self.tally.report.lease_asks += batch.asks() as u64;
             for operation in &batch.batch().operations {
                 if let Kind::Ledger(OnLedger::Ask(ask)) = &operation.kind {
                     self.watch.asks(KeyName::read(operation.key.as_bytes()), ask, self.now);
@@ -349,7 +349,7 @@ impl Simulation {
 
     /// Sends a batch to the store.
     fn call(&mut self, member: u32, asked: StoreCall) {
-        self.tally.calls += 1;
+        self.tally.report.store_calls += 1;
         let run = self.members[member as usize].run;
         let fate = self.network.send(member, self.store_party(), self.now);
         let copies = fate.iter().flatten().count() as u32;
@@ -409,7 +409,7 @@ impl Simulation {
         let Some(engine) = one.engine.as_ref().filter(|_| one.run == run) else {
             // The run that asked is over, so what it was granted is not given back.
             if let StoreCall::Request(..) = asked {
-                self.tally.cut_short(1);
+                self.tally.report.cut_short += 1;
             }
             return;
         };
@@ -465,7 +465,7 @@ impl Simulation {
                 let asks =
                     leaving.engine.iter().flat_map(|engine| engine.leave_leases(leaving.clock.at(self.now)));
                 for batch in asks.collect::<Vec<_>>() {
-                    self.tally.asks += batch.asks() as u64;
+                    self.tally.report.lease_asks += batch.asks() as u64;
                     self.call(member, StoreCall::Leases(batch));
                 }
                 self.stop(member);
@@ -499,7 +499,7 @@ impl Simulation {
     fn stop(&mut self, member: u32) {
         let stopped = &mut self.members[member as usize];
         if stopped.engine.take().is_some() {
-            self.tally.cut_short(stopped.parked.clear() as u64);
+            self.tally.report.cut_short += stopped.parked.clear() as u64;
             self.watch.crashed(member, stopped.run, self.now);
         }
     }

@@ -4,22 +4,25 @@ use std::collections::BTreeMap;
 
 use tidegate_capacity::Throttled;
 
+use crate::capacity::demand::stream_source::StreamSource;
+use crate::capacity::run::{NodeUnits, StreamResult};
+use crate::capacity::scenario::CapacityScenario;
 use crate::capacity::tally::{SecondCount, bound_name};
-use crate::kit::SECOND;
+use crate::kit::{MS, SECOND};
 
 /// The counts of a stream of requests.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamTally {
-    pub(crate) seconds: Vec<SecondCount>,
-    pub(crate) by_bound: BTreeMap<&'static str, u64>,
+    /// What is counted as it happens.
+    result: StreamResult,
     /// Thousandths of admitted requests.
-    pub(crate) admitted: i64,
-    pub(crate) refused_spans: RefusedSpans,
+    admitted: i64,
+    refused_spans: RefusedSpans,
 }
 
 /// The longest time for which all requests were refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RefusedSpans {
+struct RefusedSpans {
     /// The first refusal since the last admitted request.
     since: Option<u64>,
     longest: u64,
@@ -38,34 +41,54 @@ impl RefusedSpans {
     }
 
     /// From the first to the last refusal without an admitted request between them, in nanoseconds.
-    pub(crate) const fn longest(self) -> u64 {
+    const fn longest(self) -> u64 {
         self.longest
     }
 }
 
 impl StreamTally {
-    pub(crate) fn new(seconds: u32) -> Self {
-        Self {
-            seconds: vec![SecondCount::default(); seconds as usize],
+    pub(crate) fn new(scenario: &CapacityScenario, source: &StreamSource) -> Self {
+        let result = StreamResult {
+            table: scenario.tables[source.table].name.clone(),
+            kind: source.kind,
+            request_units: source.units,
+            offered: 0,
+            throttled: 0,
             by_bound: BTreeMap::new(),
-            admitted: 0,
-            refused_spans: RefusedSpans::default(),
-        }
+            units_admitted: 0.0,
+            longest_refused_ms: 0,
+            at_nodes: Vec::new(),
+            seconds: vec![SecondCount::default(); scenario.seconds as usize],
+        };
+        Self { result, admitted: 0, refused_spans: RefusedSpans::default() }
+    }
+
+    #[inline]
+    fn offer(&mut self, at: u64) -> &mut SecondCount {
+        self.result.offered += 1;
+        let count = &mut self.result.seconds[(at / SECOND) as usize];
+        count.offered += 1;
+        count
     }
 
     #[inline]
     pub(crate) fn admit(&mut self, at: u64, cost: i64) {
-        self.seconds[(at / SECOND) as usize].offered += 1;
+        self.offer(at);
         self.admitted += cost;
         self.refused_spans.admit();
     }
 
     pub(crate) fn refuse(&mut self, at: u64, throttled: &Throttled<'_>) {
-        let count = &mut self.seconds[(at / SECOND) as usize];
-        count.offered += 1;
-        count.throttled += 1;
-        *self.by_bound.entry(bound_name(throttled.bound)).or_default() += 1;
+        self.offer(at).throttled += 1;
+        self.result.throttled += 1;
+        *self.result.by_bound.entry(bound_name(throttled.bound)).or_default() += 1;
         self.refused_spans.refuse(at);
+    }
+
+    pub(crate) fn into_result(self, at_nodes: Vec<NodeUnits>) -> StreamResult {
+        let units_admitted = self.admitted as f64 / 1000.0;
+        let longest_refused_ms = self.refused_spans.longest() / MS;
+        StreamResult { units_admitted, longest_refused_ms, at_nodes, ..self.result }
     }
 }
 
