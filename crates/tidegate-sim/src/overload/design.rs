@@ -23,8 +23,12 @@ pub struct OverloadDesign {
     /// Whether it is shown over time where there are too many designs to tell them apart.
     pub is_on_timelines: bool,
     /// Makes it for the services of a scenario.
-    pub control: fn(&ControlledServices) -> Result<Box<dyn AdmissionControl>, OverloadScenarioError>,
+    pub control: ControlMaker,
 }
+
+/// Makes the control of a design for the services of a scenario.
+pub type ControlMaker =
+    fn(&OverloadDesign, &ControlledServices) -> Result<Box<dyn AdmissionControl>, OverloadScenarioError>;
 
 impl OverloadDesign {
     /// The engine of the product.
@@ -34,7 +38,7 @@ impl OverloadDesign {
                       cursor. Requests may wait for at most 250 ms.",
         place: 10,
         is_on_timelines: true,
-        control: |services| Ok(Box::new(TidegateControl::new(services)?)),
+        control: |_, services| Ok(Box::new(TidegateControl::new(services)?)),
     };
 }
 

@@ -87,7 +87,7 @@ enum JobState {
     Over,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ServiceState {
     workers: Workers,
     ledger: ServiceLedger,
@@ -108,7 +108,7 @@ impl OverloadDesignWorld {
         design: OverloadDesign,
         scenario: &OverloadScenario,
     ) -> Result<Self, OverloadScenarioError> {
-        let control = (design.control)(&scenario.controlled_services())?;
+        let control = (design.control)(&design, &scenario.controlled_services())?;
         let clients = &scenario.clients;
         let names =
             |client: &ClientSpec| (0..client.tenants).map(|tenant| client.tenant_name(tenant)).collect();
@@ -499,18 +499,7 @@ impl OverloadDesignWorld {
 impl ServiceState {
     fn new(scenario: &OverloadScenario, service: usize) -> Self {
         let mut clients = scenario.clients.iter().filter(|client| client.service == service);
-        Self {
-            workers: Workers::new(),
-            ledger: ServiceLedger::default(),
-            waits: Delays::new(),
-            waiting_min: 0,
-            has_impatient_clients: clients.any(|client| client.wait_ms == 0),
-            idle_since: None,
-            refused_in_step: 0,
-            first_refusal: None,
-            steps: Vec::new(),
-            has_adaptive_limit: false,
-        }
+        Self { has_impatient_clients: clients.any(|client| client.wait_ms == 0), ..Self::default() }
     }
 
     fn waiting(&self) -> u64 {

@@ -7,7 +7,7 @@ use super::control::JobId;
 use super::service::{ServiceSpec, nanos_of_ms};
 
 /// The workers of one service.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Workers {
     busy: u32,
     /// Started requests that wait for a worker, in order; empty unless the design lets more start
@@ -26,10 +26,6 @@ pub(crate) struct BegunWork {
 }
 
 impl Workers {
-    pub(crate) const fn new() -> Self {
-        Self { busy: 0, backlog: VecDeque::new(), owed: 0 }
-    }
-
     pub(crate) const fn busy(&self) -> u32 {
         self.busy
     }
@@ -84,7 +80,7 @@ mod tests {
     fn rejections_delay_the_next_work_and_no_more_begins_than_there_are_workers() {
         let mut service = ServiceSpec::reference("a");
         service.workers = 1;
-        let mut workers = Workers::new();
+        let mut workers = Workers::default();
         workers.reject(&service);
         workers.reject(&service);
         let begun = workers.start(&service, 1, 1_000_000, 0);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tidegate_capacity::{Capacity, PartitionId, Position, SplitShares, TableMode};
+use tidegate_capacity::{Capacity, PartitionId, PartitionStatus, Position, SplitShares, TableMode, Units};
 use tidegate_core::Timestamp;
 use tidegate_sim::capacity::plane::operator::{ForcedChanges, StepNote, TableOperator};
 use tidegate_sim::capacity::plane::{NAMESPACE, TableSetting, builder_of, first_settings, instant};
 use tidegate_sim::capacity::scenario::OperatorScript;
-use tidegate_sim::capacity::{CapacityScenario, Design, OperatorChanges, ReloadRecord};
+use tidegate_sim::capacity::{CapacityScenario, Design, OperatorChanges, ReloadRecord, TableSpec};
 use tidegate_sim::kit::{Chance, MS, SECOND, seconds};
 
 use super::script::{ScriptedStep, StepKind};
@@ -45,7 +45,7 @@ impl OperatorScript for StepScript {
 /// An operator at work.
 #[derive(Debug)]
 struct ScriptOperator {
-    scenario: Arc<CapacityScenario>,
+    scenario: CapacityScenario,
     design: Design,
     steps: Vec<ScriptedStep>,
     /// The steps that were made.
@@ -70,17 +70,15 @@ struct GatedMove {
 impl TableOperator for ScriptOperator {
     /// Makes the steps of which the time has come.
     fn work(&mut self, capacity: &mut Capacity, at: u64) -> bool {
-        let shared = Arc::clone(&self.scenario);
-        let scenario = &*shared;
         let reloads = self.changes.reloads.len();
         let now = instant(at);
         for GatedMove { table, partition, from, to } in core::mem::take(&mut self.moving) {
-            let name = scenario.tables[table].name.as_str();
+            let name = self.scenario.tables[table].name.as_str();
             let is_moved = capacity.move_replica(NAMESPACE, name, partition, &from, &to, now).is_ok();
             self.changes.forced[table].moves += u32::from(is_moved);
         }
         for table in core::mem::take(&mut self.waiting) {
-            self.gate(scenario, table, capacity, now, at);
+            self.gate(table, capacity, at);
         }
         let second = seconds(at);
         while let Some(step) = self.steps.get(self.done).cloned().filter(|step| step.at <= second) {
@@ -88,13 +86,13 @@ impl TableOperator for ScriptOperator {
             let table = step.table;
             match step.kind {
                 StepKind::Cut => {
-                    let is_cut = self.cut(scenario, table, capacity, now).is_some();
+                    let is_cut = self.cut(table, capacity, now).is_some();
                     self.changes.forced[table].cuts += u32::from(is_cut);
                 }
-                StepKind::Move => self.gate(scenario, table, capacity, now, at),
+                StepKind::Move => self.gate(table, capacity, at),
                 StepKind::SetMode(mode) => {
                     self.settings[table].mode = mode;
-                    self.reload(scenario, capacity, (table, format!("{mode:?}").to_lowercase()), at);
+                    self.reload(table, format!("{mode:?}").to_lowercase(), capacity, at);
                 }
                 StepKind::Provision { throughput, partitions } => {
                     if self.settings[table].mode == TableMode::Static {
@@ -102,7 +100,7 @@ impl TableOperator for ScriptOperator {
                             (throughput, partitions);
                         let what =
                             format!("{throughput} times the throughput, {partitions} times the partitions");
-                        self.reload(scenario, capacity, (table, what), at);
+                        self.reload(table, what, capacity, at);
                     }
                 }
             }
@@ -120,7 +118,7 @@ impl ScriptOperator {
         let settings = first_settings(scenario, design);
         let forced = vec![ForcedChanges::default(); settings.len()];
         Self {
-            scenario: Arc::new(scenario.clone()),
+            scenario: scenario.clone(),
             design,
             steps,
             done: 0,
@@ -132,21 +130,14 @@ impl ScriptOperator {
         }
     }
 
-    fn cut(
-        &mut self,
-        scenario: &CapacityScenario,
-        table: usize,
-        capacity: &Capacity,
-        now: Timestamp,
-    ) -> Option<[PartitionId; 2]> {
-        let name = scenario.tables[table].name.as_str();
+    fn cut(&mut self, table: usize, capacity: &Capacity, now: Timestamp) -> Option<[PartitionId; 2]> {
+        let TableSpec { name, is_ordered, .. } = &self.scenario.tables[table];
         let statuses = capacity.partitions(NAMESPACE, name, now).expect("the world has made it");
         let partitions: Vec<_> = statuses.map(|status| (status.id, status.range)).collect();
         let (partition, range) = &partitions[self.chance.below(partitions.len() as u64) as usize];
         let (first, last) = range.words();
         let middle = first + (last - first) / 2 + 1;
-        let is_ordered = scenario.tables[table].is_ordered;
-        let at = if is_ordered {
+        let at = if *is_ordered {
             Position::from_bytes(&middle.to_be_bytes())
         } else {
             Position::from_hash(middle)
@@ -156,15 +147,8 @@ impl ScriptOperator {
 
     /// Closes a partition that moves with the next look: the first from a random one on for which
     /// another node has room. The move waits until there is such a partition.
-    fn gate(
-        &mut self,
-        scenario: &CapacityScenario,
-        table: usize,
-        capacity: &Capacity,
-        now: Timestamp,
-        at: u64,
-    ) {
-        let name = scenario.tables[table].name.as_str();
+    fn gate(&mut self, table: usize, capacity: &Capacity, at: u64) {
+        let (name, now) = (self.scenario.tables[table].name.as_str(), instant(at));
         let statuses = capacity.partitions(NAMESPACE, name, now).expect("the world has made it");
         let statuses: Vec<_> = statuses.collect();
         let nodes: Vec<_> = capacity.nodes(now).collect();
@@ -187,74 +171,45 @@ impl ScriptOperator {
     }
 
     /// Goes on with other settings, and compares the levels before and after.
-    fn reload(
-        &mut self,
-        scenario: &CapacityScenario,
-        capacity: &mut Capacity,
-        (table, what): (usize, String),
-        at: u64,
-    ) {
-        let now = instant(at);
-        let before = LevelsOfStore::new(capacity, now);
-        let rates_above_base_before = rates_above_base(capacity, &scenario.tables[table].name, now);
-        let reloaded = builder_of(scenario, self.design, &self.settings).build_over(capacity, now);
-        let error = match reloaded {
-            Ok(reloaded) => {
-                *capacity = reloaded;
-                None
-            }
-            Err(error) => Some(error.to_string()),
-        };
-        let after = LevelsOfStore::new(capacity, now);
+    fn reload(&mut self, table: usize, what: String, capacity: &mut Capacity, at: u64) {
+        let (now, table) = (instant(at), self.scenario.tables[table].name.clone());
+        let before = levels_of(capacity, now);
+        let rates_above_base_before = rates_above_base(capacity, &table, now);
+        let reloaded = builder_of(&self.scenario, self.design, &self.settings).build_over(capacity, now);
+        let error = reloaded.map(|reloaded| *capacity = reloaded).err().map(|error| error.to_string());
+        let after = levels_of(capacity, now);
+        let is_alike = after.len() == before.len();
+        let changed = after.iter().zip(&before).filter(|(now, before)| now != before).count();
         self.changes.reloads.push(ReloadRecord {
             second: (at / SECOND) as u32,
-            table: scenario.tables[table].name.clone(),
+            rates_above_base: rates_above_base(capacity, &table, now),
+            table,
             what,
-            levels: after.levels.len() as u32,
-            levels_changed: after.differing_from(&before),
+            levels: after.len() as u32,
+            // All of them, if there are others.
+            levels_changed: if is_alike { changed } else { after.len() } as u32,
             rates_above_base_before,
-            rates_above_base: rates_above_base(capacity, &scenario.tables[table].name, now),
             error,
         });
     }
 }
 
-/// All levels of a store, in thousandths.
-#[derive(Debug, PartialEq, Eq)]
-struct LevelsOfStore {
-    levels: Vec<i64>,
-}
-
-impl LevelsOfStore {
-    fn new(capacity: &Capacity, now: Timestamp) -> Self {
-        let names: Vec<(String, String)> =
-            capacity.tables().map(|(namespace, table)| (namespace.to_owned(), table.to_owned())).collect();
-        let of_tables = names.iter().flat_map(|(namespace, table)| {
-            let statuses = capacity.partitions(namespace, table, now).map(Iterator::collect);
-            let statuses: Vec<_> = statuses.unwrap_or_default();
-            statuses.into_iter().flat_map(|status| {
-                let (read, write) = (status.read, status.write);
-                [read.left, read.burst_left, write.left, write.burst_left]
-            })
-        });
-        let levels = of_tables.chain(capacity.nodes(now).map(|node| node.left));
-        Self { levels: levels.map(tidegate_capacity::Units::as_thousandths).collect() }
-    }
-
-    /// How many levels are not those of `before`; all of them if there were others.
-    fn differing_from(&self, before: &Self) -> u32 {
-        if self.levels.len() != before.levels.len() {
-            return self.levels.len() as u32;
-        }
-        self.levels.iter().zip(&before.levels).filter(|(now, before)| now != before).count() as u32
-    }
+/// All levels of a store.
+fn levels_of(capacity: &Capacity, now: Timestamp) -> Vec<Units> {
+    let of_tables = capacity.tables().flat_map(|(namespace, table)| {
+        let statuses = capacity.partitions(namespace, table, now).map(Iterator::collect);
+        let statuses: Vec<_> = statuses.unwrap_or_default();
+        statuses.into_iter().flat_map(|PartitionStatus { read, write, .. }| {
+            [read.left, read.burst_left, write.left, write.burst_left]
+        })
+    });
+    of_tables.chain(capacity.nodes(now).map(|node| node.left)).collect()
 }
 
 /// How many partitions of a table have more than their share.
 fn rates_above_base(capacity: &Capacity, table: &str, now: Timestamp) -> u32 {
     let statuses = capacity.partitions(NAMESPACE, table, now).map(Iterator::collect::<Vec<_>>);
-    let is_boosted = |one: &tidegate_capacity::PartitionStatus<'_>| {
-        one.read.rate > one.read.base || one.write.rate > one.write.base
-    };
+    let is_boosted =
+        |one: &PartitionStatus<'_>| one.read.rate > one.read.base || one.write.rate > one.write.base;
     statuses.unwrap_or_default().iter().filter(|status| is_boosted(status)).count() as u32
 }
