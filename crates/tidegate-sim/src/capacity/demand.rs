@@ -77,6 +77,20 @@ pub enum Pattern {
     },
 }
 
+impl Pattern {
+    /// The part of the requests that do not ask for all keys alike, in hundredths; `None` where all
+    /// of them follow one law.
+    pub(crate) const fn percent(self) -> Option<u32> {
+        match self {
+            Self::Uniform | Self::Zipf { .. } => None,
+            Self::HotPartition { percent, .. }
+            | Self::OneKey { percent }
+            | Self::Tail { percent }
+            | Self::ScatteredTail { percent } => Some(percent),
+        }
+    }
+}
+
 impl Demand {
     /// The phase at `seconds`.
     pub(crate) fn phase_at(&self, seconds: f64) -> usize {

@@ -226,8 +226,6 @@ pub enum CapacityScenarioError {
 impl CapacityScenario {
     /// The longest time: a day.
     pub const SECONDS_MAX: u32 = 24 * 3600;
-    /// The most that rates are divided by.
-    pub const DIVISOR_MAX: u32 = 100;
     /// The most units a second that all tables ask for together.
     pub const RATE_MAX: u32 = 10_000_000;
     /// The most tables.

@@ -17,6 +17,13 @@ pub(crate) struct ArrivalKey {
     pub(crate) word: u64,
 }
 
+impl ArrivalKey {
+    /// A new key at a place in the order of keys.
+    fn ordered(word: u64) -> Self {
+        Self { bytes: ordered_key(word), word }
+    }
+}
+
 /// The requests for one table, one after the other: a Poisson process whose rate and keys follow
 /// the demand.
 #[derive(Debug)]
@@ -111,44 +118,25 @@ impl ArrivalSource {
     }
 
     fn draw(&mut self, at: u64) -> ArrivalKey {
-        let count = self.keys.count();
-        let is_chosen = |chance: &mut Chance, percent: u32| chance.below(100) < u64::from(percent);
-        let index = match self.demand.phases[self.phase].pattern {
-            Pattern::Uniform => self.chance.below(count.into()) as u32,
-            Pattern::Zipf { .. } => match &self.draws[self.phase] {
-                Some(table) => table.draw(&mut self.chance),
-                None => 0,
-            },
-            Pattern::HotPartition { percent, every } => {
-                if is_chosen(&mut self.chance, percent) {
-                    let hot = hot_partition(&self.hot_order, every, at);
-                    let keys = self.keys.of_partition(hot);
-                    if keys.is_empty() { 0 } else { keys[self.chance.below(keys.len() as u64) as usize] }
-                } else {
-                    self.chance.below(count.into()) as u32
-                }
+        let pattern = self.demand.phases[self.phase].pattern;
+        let percent = pattern.percent();
+        let is_chosen = percent.is_some_and(|percent| self.chance.below(100) < u64::from(percent));
+        let index = match pattern {
+            Pattern::Zipf { .. } => {
+                self.draws[self.phase].as_ref().map_or(0, |table| table.draw(&mut self.chance))
             }
-            Pattern::OneKey { percent } => {
-                if is_chosen(&mut self.chance, percent) {
-                    0
-                } else {
-                    self.chance.below(count.into()) as u32
-                }
+            Pattern::HotPartition { every, .. } if is_chosen => {
+                let keys = self.keys.of_partition(hot_partition(&self.hot_order, every, at));
+                if keys.is_empty() { 0 } else { keys[self.chance.below(keys.len() as u64) as usize] }
             }
-            Pattern::Tail { percent } => {
-                if is_chosen(&mut self.chance, percent) {
-                    let word = tail_word(at, self.hot_order.len());
-                    return ArrivalKey { bytes: ordered_key(word), word };
-                }
-                self.chance.below(count.into()) as u32
+            Pattern::OneKey { .. } if is_chosen => 0,
+            Pattern::Tail { .. } if is_chosen => {
+                return ArrivalKey::ordered(tail_word(at, self.hot_order.len()));
             }
-            Pattern::ScatteredTail { percent } => {
-                if is_chosen(&mut self.chance, percent) {
-                    let word = scattered_word(at, &self.hot_order);
-                    return ArrivalKey { bytes: ordered_key(word), word };
-                }
-                self.chance.below(count.into()) as u32
+            Pattern::ScatteredTail { .. } if is_chosen => {
+                return ArrivalKey::ordered(scattered_word(at, &self.hot_order));
             }
+            _ => self.chance.below(self.keys.count().into()) as u32,
         };
         ArrivalKey { bytes: *self.keys.key(index), word: self.keys.word(index) }
     }
@@ -173,48 +161,37 @@ impl ArrivalSource {
     /// The parts of the demand at `seconds` that each configured partition and each single key get,
     /// for the fluid model.
     pub(crate) fn shares_at(&self, seconds: f64, partitions: u32) -> DemandShares {
-        let phase = self.demand.phase_at(seconds);
+        let pattern = self.demand.phases[self.demand.phase_at(seconds)].pattern;
         let count = self.keys.count();
-        let even = 1.0 / f64::from(count);
         let mut of_partition = vec![0.0; partitions as usize];
-        let uniform = |of_partition: &mut Vec<f64>, part: f64| {
-            for key in 0..count {
-                of_partition[partition_of(self.keys.word(key), partitions) as usize] += part * even;
-            }
-        };
+        let place = |word| partition_of(word, partitions) as usize;
         let mut hot_keys = Vec::new();
-        let fraction = |percent: u32| f64::from(percent) / 100.0;
-        match self.demand.phases[phase].pattern {
-            Pattern::Uniform => uniform(&mut of_partition, 1.0),
-            Pattern::Zipf { exponent } => {
-                let weights = zipf_weights(count, exponent);
-                let sum: f64 = weights.iter().sum();
-                for (key, weight) in (0..count).zip(&weights) {
-                    of_partition[partition_of(self.keys.word(key), partitions) as usize] += weight / sum;
-                }
-                hot_keys = weights.iter().take(HOT_KEYS).map(|weight| weight / sum).collect();
+        if let Pattern::Zipf { exponent } = pattern {
+            let weights = zipf_weights(count, exponent);
+            let sum: f64 = weights.iter().sum();
+            for (key, weight) in (0..count).zip(&weights) {
+                of_partition[place(self.keys.word(key))] += weight / sum;
             }
-            Pattern::HotPartition { percent, every } => {
-                uniform(&mut of_partition, 1.0 - fraction(percent));
-                let hot = hot_partition(&self.hot_order, every, nanos(seconds));
-                of_partition[hot as usize] += fraction(percent);
+            hot_keys = weights.iter().take(HOT_KEYS).map(|weight| weight / sum).collect();
+            return DemandShares { of_partition, hot_keys };
+        }
+        let chosen = f64::from(pattern.percent().unwrap_or(0)) / 100.0;
+        for key in 0..count {
+            of_partition[place(self.keys.word(key))] += (1.0 - chosen) * (1.0 / f64::from(count));
+        }
+        let chosen_place = match pattern {
+            Pattern::Uniform | Pattern::Zipf { .. } => return DemandShares { of_partition, hot_keys },
+            Pattern::HotPartition { every, .. } => {
+                hot_partition(&self.hot_order, every, nanos(seconds)) as usize
             }
-            Pattern::OneKey { percent } => {
-                uniform(&mut of_partition, 1.0 - fraction(percent));
-                of_partition[partition_of(self.keys.word(0), partitions) as usize] += fraction(percent);
-                hot_keys.push(fraction(percent));
-            }
-            Pattern::Tail { percent } => {
-                uniform(&mut of_partition, 1.0 - fraction(percent));
-                let word = tail_word(nanos(seconds), self.hot_order.len());
-                of_partition[partition_of(word, partitions) as usize] += fraction(percent);
-                // All of it lies within a span that is too short to be cut in time.
-                hot_keys.push(fraction(percent));
-            }
-            Pattern::ScatteredTail { percent } => {
-                uniform(&mut of_partition, 1.0 - fraction(percent));
-                of_partition[self.hot_order[0] as usize] += fraction(percent);
-            }
+            Pattern::OneKey { .. } => place(self.keys.word(0)),
+            Pattern::Tail { .. } => place(tail_word(nanos(seconds), self.hot_order.len())),
+            Pattern::ScatteredTail { .. } => self.hot_order[0] as usize,
+        };
+        of_partition[chosen_place] += chosen;
+        // All of a tail lies within a span that is too short to be cut in time.
+        if matches!(pattern, Pattern::OneKey { .. } | Pattern::Tail { .. }) {
+            hot_keys.push(chosen);
         }
         DemandShares { of_partition, hot_keys }
     }
