@@ -381,10 +381,7 @@ impl InvariantChecker {
                 nodes.push(fresh);
                 continue;
             };
-            let (rate, depth) = (fresh.level.rate, fresh.level.depth);
-            if (node.level.rate, node.level.depth) != (rate, depth) {
-                node.level = node.level.with_terms(rate, depth, now);
-            }
+            node.level.adopt_terms(&fresh.level, now);
             (node.reserve, node.promisable) = (fresh.reserve, fresh.promisable);
             let differs = conservation::compare_bucket("node", place, &mut node.level, shown.left, now);
             found = found.or(differs);
@@ -396,9 +393,7 @@ impl InvariantChecker {
                 continue;
             };
             for ((level, fresh), shown) in both.iter_mut().zip(fresh).zip(shown) {
-                if (level.rate, level.depth) != (fresh.rate, fresh.depth) {
-                    *level = level.with_terms(fresh.rate, fresh.depth, now);
-                }
+                level.adopt_terms(&fresh, now);
                 found = found.or(conservation::compare_bucket("account", place, level, shown.left, now));
             }
         }
@@ -491,10 +486,7 @@ impl InvariantChecker {
         for (direction, tokens) in view.tokens.iter().enumerate() {
             let fresh = tokens_of(tokens, now);
             let level = &mut table.tokens[direction];
-            if (level.rate, level.depth) != (fresh.rate, fresh.depth) {
-                *level = level.with_terms(fresh.rate, fresh.depth, now);
-                has_changed = true;
-            }
+            has_changed |= level.adopt_terms(&fresh, now);
             if !table.bounds[direction].has_leases() {
                 let name = "tokens of the table";
                 let differs = conservation::compare_bucket(name, index, level, tokens.left, now);

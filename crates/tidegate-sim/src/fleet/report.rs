@@ -58,7 +58,7 @@ pub struct Report {
     /// The violations that the checkers found: of each rule the first five.
     pub violations: Vec<Violation>,
     /// How many violations they found, by rule.
-    pub violations_by_rule: BTreeMap<&'static str, u64>,
+    pub violations_by_rule: BTreeMap<String, u64>,
     /// How many violations they found.
     pub violations_total: u64,
 }

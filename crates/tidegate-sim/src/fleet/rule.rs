@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::kit::report::word_of;
+
 /// A violation that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -59,21 +61,7 @@ pub enum Rule {
 
 impl Rule {
     /// Its name, as in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OverAdmission => "over_admission",
-            Self::LeaseSum => "lease_sum",
-            Self::SpentAfterEnd => "spent_after_end",
-            Self::SpentAfterEpoch => "spent_after_epoch",
-            Self::NotGranted => "not_granted",
-            Self::AloneBeyondShare => "alone_beyond_share",
-            Self::AloneWhenAnswered => "alone_when_answered",
-            Self::AloneWithTokens => "alone_with_tokens",
-            Self::RefusedTooLong => "refused_too_long",
-            Self::FirstAttemptsRefused => "first_attempts_refused",
-            Self::RefusedWithRoom => "refused_with_room",
-            Self::Stranded => "stranded",
-            Self::Unfair => "unfair",
-        }
+    pub fn name(self) -> String {
+        word_of(&self)
     }
 }

@@ -11,7 +11,7 @@ use tidegate_core::lease::{Ask, Grant};
 
 use self::bound::{Bound, PeakLevel};
 use self::epochs::{EpochWrong, Epochs};
-use self::lent::{GrantArrival, LentTokens, Origin, Spending, Wrong};
+use self::lent::{GrantArrival, LentTokens, Origin, Spending};
 use self::liveness::{Liveness, Refusing, Seen};
 use self::silence::Silences;
 use crate::fleet::observation::{Admitted, Refusal, Source};
@@ -150,8 +150,8 @@ impl Watch {
                     Origin::Epoch(epoch) => leased.epochs.admit(epoch, key, cost, now, at),
                     Origin::Alone => None,
                 };
-                if let Some(wrong) = wrong {
-                    self.wrong(key, now, &wrong);
+                if let Some((rule, what)) = wrong {
+                    self.violate(rule, key, now, what);
                 }
                 if let Some(over) = over {
                     self.wrong_epoch(member, key, cost, now, &over);
@@ -256,8 +256,8 @@ impl Watch {
             return;
         }
         let Some(leased) = &mut self.leased else { return };
-        if let Some(wrong) = leased.lent.granted(key, ask, grant, store_now) {
-            self.wrong(key, now, &wrong);
+        if let Some((rule, what)) = leased.lent.granted(key, ask, grant, store_now) {
+            self.violate(rule, key, now, what);
         }
     }
 
@@ -400,31 +400,6 @@ impl Watch {
             (_, DecisionSite::Leased) => "rate·time + burst + 0.1 s·rate",
             _ => "rate·time + burst",
         }
-    }
-
-    fn wrong(&mut self, key: u32, now: u64, wrong: &Wrong) {
-        let (rule, what) = match wrong {
-            Wrong::Sum { lent, most } => {
-                (Rule::LeaseSum, format!("{lent} units are lent, and {most} may be"))
-            }
-            Wrong::AfterEnd { run, late_ms } => {
-                let what = format!("holder {run} spent {late_ms} ms after its last lease had ended");
-                (Rule::SpentAfterEnd, what)
-            }
-            Wrong::NotGranted { run, cost, left } => {
-                let what = format!("holder {run} spent {cost} units and had {left} in hand at most");
-                (Rule::NotGranted, what)
-            }
-            Wrong::AloneWhenAnswered { run } => {
-                let what = format!("holder {run} decided alone although the store had answered its last ask");
-                (Rule::AloneWhenAnswered, what)
-            }
-            Wrong::AloneWithTokens { run, cost, left } => {
-                let what = format!("holder {run} admitted {cost} alone although its lease had {left}");
-                (Rule::AloneWithTokens, what)
-            }
-        };
-        self.violate(rule, key, now, what);
     }
 
     fn wrong_epoch(&mut self, member: u32, key: u32, cost: u64, now: u64, wrong: &EpochWrong) {

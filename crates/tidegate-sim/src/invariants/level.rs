@@ -140,6 +140,15 @@ impl RefillingLevel {
         Self { rate, depth, ..self }
     }
 
+    /// Takes over the terms of a level that is shown; true if they differ.
+    pub(super) fn adopt_terms(&mut self, shown: &Self, now: u64) -> bool {
+        let is_changed = (self.rate, self.depth) != (shown.rate, shown.depth);
+        if is_changed {
+            *self = self.with_terms(shown.rate, shown.depth, now);
+        }
+        is_changed
+    }
+
     /// The level of another depth that lacks as much.
     pub(super) fn with_missing(mut self, rate: i64, depth: i64, now: u64) -> Self {
         let more = fine(depth - self.depth);

@@ -12,6 +12,7 @@ use core::fmt::{self, Display, Write as _};
 pub use experiment_note::ExperimentNote;
 pub use gate_line::{GateLine, GateOutcome};
 pub use html_table::{Columns, HtmlTable, mark_of};
+pub(crate) use markup::word_of;
 pub use markup::{escaped, share, thousands};
 
 const STYLE: &str = include_str!("report/report.css");

@@ -6,24 +6,13 @@ use core::time::Duration;
 use tidegate_core::display::{HumanDuration, Quantity};
 
 use super::{Report, seconds};
-use crate::fleet::scenario::{Chaos, DecisionSite, Load, Numbers};
+use crate::fleet::scenario::{Chaos, Load, Numbers};
+use crate::kit::report::word_of;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scenario = &self.scenario;
-        let where_ = match scenario.consistency {
-            DecisionSite::Local => "local",
-            DecisionSite::Exact => "exact",
-            DecisionSite::Leased => "leased",
-        };
-        let load = match scenario.load {
-            Load::Steady => "steady",
-            Load::Bursty => "bursty",
-            Load::Skewed => "skewed",
-            Load::Moving => "moving",
-            Load::Zipf => "zipf",
-            Load::Callers => "callers",
-        };
+        let (where_, load) = (word_of(&scenario.consistency), word_of(&scenario.load));
         // Callers ask as their limit allows.
         let rate = match scenario.load {
             Load::Callers => String::new(),

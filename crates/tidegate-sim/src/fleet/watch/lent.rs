@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use tidegate_core::lease::{Ask, Grant};
 
 use crate::fleet::observation::Source;
+use crate::fleet::rule::Rule;
 use crate::fleet::scenario::Numbers;
 use crate::kit::{MS, SECOND};
 
@@ -58,20 +59,8 @@ pub(crate) struct LentTokens {
     checks: u64,
 }
 
-/// A violation and its numbers.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
-    /// More is lent than there may be.
-    Sum { lent: u64, most: u64 },
-    /// Something was admitted after the lease that it is from had ended for the ledger.
-    AfterEnd { run: u64, late_ms: u64 },
-    /// More was admitted than was granted.
-    NotGranted { run: u64, cost: u64, left: u64 },
-    /// A member decided alone although the store had answered.
-    AloneWhenAnswered { run: u64 },
-    /// A member decided alone although its lease had tokens.
-    AloneWithTokens { run: u64, cost: u64, left: u64 },
-}
+/// A violation: the rule, and the numbers in words.
+pub(crate) type Wrong = (Rule, String);
 
 /// Whether a lease that arrives has ended by then, as far as the clocks tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +142,8 @@ impl LentTokens {
         if self.checks.is_multiple_of(1 + self.leases.len() as u64 / 64) {
             let lent = self.out(key, grant.epoch, store_now);
             if lent > self.most {
-                return Some(Wrong::Sum { lent, most: self.most });
+                let what = format!("{lent} units are lent, and {} may be", self.most);
+                return Some((Rule::LeaseSum, what));
             }
         }
         None
@@ -254,8 +244,16 @@ impl LentTokens {
         if !is_granted {
             let has_tokens = lease.sure >= cost && now < lease.sure_until;
             let wrong = match source {
-                Some(_) if !is_silent => Some(Wrong::AloneWhenAnswered { run }),
-                Some(_) if has_tokens => Some(Wrong::AloneWithTokens { run, cost, left: lease.sure }),
+                Some(_) if !is_silent => {
+                    let what =
+                        format!("holder {run} decided alone although the store had answered its last ask");
+                    Some((Rule::AloneWhenAnswered, what))
+                }
+                Some(_) if has_tokens => {
+                    let what =
+                        format!("holder {run} admitted {cost} alone although its lease had {}", lease.sure);
+                    Some((Rule::AloneWithTokens, what))
+                }
                 _ => None,
             };
             return (Origin::Alone, wrong);
@@ -264,11 +262,14 @@ impl LentTokens {
         lease.upper -= parts;
         let wrong = if lease.ends > 0 && store_now > lease.ends + MS {
             lease.upper = lease.upper.max(0);
-            Some(Wrong::AfterEnd { run, late_ms: (store_now - lease.ends) / MS })
+            let late_ms = (store_now - lease.ends) / MS;
+            let what = format!("holder {run} spent {late_ms} ms after its last lease had ended");
+            Some((Rule::SpentAfterEnd, what))
         } else if lease.upper < -unit {
             let left = (lease.upper + parts).max(0) / unit;
             lease.upper = 0;
-            Some(Wrong::NotGranted { run, cost, left: u64::try_from(left).unwrap_or(u64::MAX) })
+            let what = format!("holder {run} spent {cost} units and had {left} in hand at most");
+            Some((Rule::NotGranted, what))
         } else {
             None
         };

@@ -1,5 +1,8 @@
 //! Texts and numbers as they stand in HTML.
 
+use serde::Serialize;
+use serde_json::Value;
+
 /// A part of a whole in hundredths; 0 of nothing.
 pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
@@ -21,6 +24,12 @@ pub fn thousands(number: u64) -> String {
 /// Text as it stands in HTML.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The word of a value that serialises as one.
+pub(crate) fn word_of(value: &impl Serialize) -> String {
+    let word = serde_json::to_value(value).ok();
+    word.as_ref().and_then(Value::as_str).map(str::to_owned).expect("an enum without fields is a word")
 }
 
 #[cfg(test)]
