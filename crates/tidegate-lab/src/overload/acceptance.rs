@@ -6,6 +6,7 @@ mod figures;
 mod goodput;
 mod high_value;
 mod load_steps;
+mod scenario_parts;
 
 use tidegate_sim::kit::GateLine;
 use tidegate_sim::kit::report::ExperimentNote;

@@ -3,7 +3,8 @@
 use tidegate_core::Class;
 
 use super::figures::{FigureUnit, at_least, at_most, missing, values};
-use crate::overload::{DESIGNS, Rival};
+use super::scenario_parts::{self, success_in};
+use crate::overload::Rival;
 use tidegate_sim::kit::GateLine;
 use tidegate_sim::overload::{
     ClientSpec, OverloadDesign, OverloadFault, OverloadResult, OverloadRun, OverloadScenario, ServicePhase,
@@ -24,20 +25,9 @@ const WITH_LIMITS: [OverloadDesign; 3] =
 /// The limit that adaptive ones begin with.
 const PLACES: u32 = 20;
 
-fn scenario(
-    variant: &str,
-    seed: u64,
-    seconds: u32,
-    service: ServiceSpec,
-    clients: Vec<ClientSpec>,
-) -> OverloadScenario {
-    let scenario = OverloadScenario::new(seed, seconds, vec![service], clients);
-    OverloadScenario { variant: variant.to_owned(), designs: DESIGNS.to_vec(), ..scenario }
-}
-
 fn adaptive(variant: &str, seed: u64, seconds: u32, service: ServiceSpec, rate: f64) -> OverloadScenario {
     let service = ServiceSpec { is_adaptive: true, places: Some(PLACES), ..service };
-    let scenario = scenario(variant, seed, seconds, service, vec![ClientSpec::gold(rate)]);
+    let scenario = scenario_parts::variant(variant, seed, seconds, service, vec![ClientSpec::gold(rate)]);
     OverloadScenario { designs: WITH_LIMITS.to_vec(), ..scenario }
 }
 
@@ -55,7 +45,7 @@ pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
     ];
     let faulty = |variant, load: f64, seconds, faults| {
         let clients = vec![ClientSpec::gold(200.0), ClientSpec::bronze(1000.0 * load - 200.0)];
-        OverloadScenario { faults, ..scenario(variant, seed, seconds, main(), clients) }
+        OverloadScenario { faults, ..scenario_parts::variant(variant, seed, seconds, main(), clients) }
     };
     let undefined = (0..50)
         .map(|tenth| TimedFault { at: 5.0 + f64::from(tenth) / 10.0, fault: OverloadFault::UndefinedSignal });
@@ -75,7 +65,7 @@ pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
             calls,
             ..ClientSpec::gold(2000.0 / f64::from(calls))
         };
-        scenario(&tasks_name(calls), seed, 20, main(), vec![tasks])
+        scenario_parts::variant(&tasks_name(calls), seed, 20, main(), vec![tasks])
     }));
     all
 }
@@ -189,10 +179,4 @@ fn limits_in(result: &OverloadResult, from: f64, until: f64) -> (f64, f64) {
 fn good_rate(result: &OverloadResult, from: f64, until: f64) -> f64 {
     let steps = result.clients.iter().flat_map(|client| client.steps_in(from, until));
     steps.map(|step| f64::from(step.good_units)).sum::<f64>() / (until - from)
-}
-
-fn success_in(result: &OverloadResult, from: f64, until: f64) -> f64 {
-    let steps = || result.clients.iter().flat_map(|client| client.steps_in(from, until));
-    let began: u32 = steps().map(|step| step.began).sum();
-    f64::from(steps().map(|step| step.succeeded).sum::<u32>()) / f64::from(began.max(1))
 }

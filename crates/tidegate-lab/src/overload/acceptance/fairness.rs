@@ -3,6 +3,7 @@
 use tidegate_core::Class;
 
 use super::figures::{FigureUnit, at_least, at_most, same_seed, values};
+use super::scenario_parts::variant;
 use crate::overload::Rival;
 use tidegate_sim::kit::{Chance, GateLine, fairness_of};
 use tidegate_sim::overload::{
@@ -31,20 +32,16 @@ const MICE_SECONDS: u32 = 120;
 /// When the silent tenant comes back.
 const RETURN: f64 = 70.0;
 
+/// A variant whose cursor is pinned open.
 fn scenario(
-    variant: &str,
+    name: &str,
     seed: u64,
     seconds: u32,
     service: ServiceSpec,
     clients: Vec<ClientSpec>,
 ) -> OverloadScenario {
-    let scenario = OverloadScenario::new(seed, seconds, vec![service], clients);
-    OverloadScenario {
-        variant: variant.to_owned(),
-        pins_cursor_open: true,
-        designs: DESIGNS.to_vec(),
-        ..scenario
-    }
+    let scenario = variant(name, seed, seconds, service, clients);
+    OverloadScenario { pins_cursor_open: true, designs: DESIGNS.to_vec(), ..scenario }
 }
 
 fn tenant(name: &str, class: Class, rate: f64) -> ClientSpec {

@@ -2,7 +2,7 @@
 //! steady load.
 
 use super::figures::{FigureUnit, at_least, at_most, values};
-use crate::overload::DESIGNS;
+use super::scenario_parts::variant;
 use tidegate_sim::kit::GateLine;
 use tidegate_sim::overload::{ClientSpec, OverloadResult, OverloadRun, OverloadScenario, ServiceSpec};
 
@@ -18,10 +18,9 @@ const LOADS: [(&str, f64, f64); 4] =
 const SECONDS: u32 = 20;
 
 pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
-    let scenario = |(variant, load, _): &(&str, f64, f64)| {
+    let scenario = |(name, load, _): &(&str, f64, f64)| {
         let clients = vec![ClientSpec::gold(200.0), ClientSpec::bronze(1000.0 * load - 200.0)];
-        let scenario = OverloadScenario::new(seed, SECONDS, vec![ServiceSpec::reference("main")], clients);
-        OverloadScenario { variant: (*variant).to_owned(), designs: DESIGNS.to_vec(), ..scenario }
+        variant(name, seed, SECONDS, ServiceSpec::reference("main"), clients)
     };
     LOADS.iter().map(scenario).collect()
 }

@@ -1,7 +1,7 @@
 //! E2: an important tenant beside an unimportant flood, and a second service that notices nothing.
 
 use super::figures::{FigureUnit, at_least, at_most, same_seed, values};
-use crate::overload::DESIGNS;
+use super::scenario_parts::variant;
 use tidegate_sim::kit::GateLine;
 use tidegate_sim::overload::{
     ClientResult, ClientSpec, OverloadResult, OverloadRun, OverloadScenario, ServiceSpec,
@@ -24,16 +24,13 @@ const FLOODS: [(&str, f64, u32); 6] = [
 ];
 
 pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
-    let scenario = |(variant, load, tenants): &(&str, f64, u32)| {
+    let scenario = |(name, load, tenants): &(&str, f64, u32)| {
         let side = ClientSpec { name: "side".to_owned(), service: 1, ..ClientSpec::bronze(500.0) };
         let bronze = ClientSpec { tenants: *tenants, ..ClientSpec::bronze(1000.0 * load) };
         let clients = vec![ClientSpec::gold(200.0), bronze, side];
-        let services = vec![ServiceSpec::reference("main"), ServiceSpec::reference("neighbour")];
-        OverloadScenario {
-            variant: (*variant).to_owned(),
-            designs: DESIGNS.to_vec(),
-            ..OverloadScenario::new(seed, 20, services, clients)
-        }
+        let mut scenario = variant(name, seed, 20, ServiceSpec::reference("main"), clients);
+        scenario.services.push(ServiceSpec::reference("neighbour"));
+        scenario
     };
     FLOODS.iter().map(scenario).collect()
 }

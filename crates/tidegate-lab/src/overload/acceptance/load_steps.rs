@@ -1,7 +1,7 @@
 //! E3: load that rises in a step and eases again.
 
 use super::figures::{FigureUnit, at_least, at_most, missing, values};
-use crate::overload::DESIGNS;
+use super::scenario_parts::{success_in, variant};
 use tidegate_sim::kit::GateLine;
 use tidegate_sim::overload::{
     ClientSpec, LoadPhase, OverloadResult, OverloadRun, OverloadScenario, ServiceSpec,
@@ -22,18 +22,13 @@ const SECONDS: u32 = 35;
 const NORMAL_AFTER: f64 = 6.0;
 
 pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
-    let scenario = |(variant, step, eased): &(&str, f64, f64)| {
+    let scenario = |(name, step, eased): &(&str, f64, f64)| {
         let phase = |from, load: f64| LoadPhase { from, factor: load - 0.2 };
         let phases = vec![phase(0.0, 0.8), phase(RISE, *step), phase(EASE, *eased)];
         let bronze = ClientSpec { phases, ..ClientSpec::bronze(1000.0) };
         let clients = vec![ClientSpec::gold(200.0), bronze];
-        let scenario = OverloadScenario::new(seed, SECONDS, vec![ServiceSpec::reference("main")], clients);
-        OverloadScenario {
-            variant: (*variant).to_owned(),
-            warm_up: 0.0,
-            designs: DESIGNS.to_vec(),
-            ..scenario
-        }
+        let service = ServiceSpec::reference("main");
+        OverloadScenario { warm_up: 0.0, ..variant(name, seed, SECONDS, service, clients) }
     };
     STEPS.iter().map(scenario).collect()
 }
@@ -88,14 +83,6 @@ fn first_shed_ms(result: &OverloadResult) -> f64 {
     let mut steps = result.services[0].steps_in(RISE, EASE).iter();
     let first = steps.find_map(|step| step.first_refusal);
     first.map_or(f64::INFINITY, |second| (second - RISE) * 1000.0)
-}
-
-/// The part of all operations of a span that succeeded.
-fn success_in(result: &OverloadResult, from: f64, until: f64) -> f64 {
-    let steps = || result.clients.iter().flat_map(|client| client.steps_in(from, until));
-    let began: u32 = steps().map(|step| step.began).sum();
-    let succeeded: u32 = steps().map(|step| step.succeeded).sum();
-    f64::from(succeeded) / f64::from(began.max(1))
 }
 
 /// Milliseconds from easing to the end of the last step above the level normal; not a number
