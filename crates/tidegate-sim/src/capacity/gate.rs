@@ -56,12 +56,8 @@ pub fn judge_design(
             GateLine::new(experiment, what, figure, bound, is_within)
         }
         None => GateLine {
-            experiment,
-            what,
-            figure: "-".to_owned(),
-            bound,
             outcome: GateOutcome::NotJudged,
-            group: None,
+            ..GateLine::new(experiment, what, "-".to_owned(), bound, true)
         },
     }
 }

@@ -20,7 +20,6 @@ use crate::kit::report::{GateLine, GateOutcome, count_of, grouped, sorted_seeds}
 
 /// The report of runs. The same runs give the same report, byte for byte.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct CapacityReport {
     /// The divisor of all rates; `None` for tables of one's own.
     pub divisor: Option<u32>,

@@ -16,7 +16,6 @@ use crate::capacity::tally::{HeatCounts, SecondCount};
 
 /// The results of one scenario.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct CapacityRun {
     /// The scenario.
     pub scenario: CapacityScenario,
@@ -31,7 +30,6 @@ pub struct CapacityRun {
 
 /// The results of one design.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct DesignResult {
     /// The design.
     pub design: Design,
@@ -56,7 +54,6 @@ pub struct DesignResult {
 
 /// The results of one kind of request of a table.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct StreamResult {
     /// The table.
     pub table: String,
@@ -91,7 +88,6 @@ impl StreamResult {
 
 /// Units that a node served.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct NodeUnits {
     /// The node.
     pub node: String,
@@ -112,7 +108,6 @@ pub struct Reshape {
 
 /// A table that follows its demand, by the second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct GrowthSeries {
     /// The number of its partitions.
     pub partitions: Vec<u32>,
@@ -125,7 +120,6 @@ pub struct GrowthSeries {
 
 /// The results of one table under one design.
 #[derive(Clone, Debug, Default, Serialize)]
-#[non_exhaustive]
 pub struct TableResult {
     /// Its name.
     pub table: String,
@@ -177,7 +171,6 @@ pub struct TableResult {
 
 /// Changes of a table's partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct ShapeChanges {
     /// Partitions that were cut in two.
     pub splits: u32,
@@ -191,7 +184,6 @@ pub struct ShapeChanges {
 
 /// A plan that a control loop has made and the world has carried out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct CarriedOutPlan {
     /// When.
     pub second: u32,
@@ -205,7 +197,6 @@ pub struct CarriedOutPlan {
 
 /// The first time of a verdict against a cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct FirstVerdict {
     /// The verdict.
     pub verdict: &'static str,
@@ -217,7 +208,6 @@ pub struct FirstVerdict {
 
 /// The refusals of one partition by one bucket.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Victim {
     /// The number of the partition.
     pub partition: u32,
@@ -243,7 +233,6 @@ pub struct Victim {
 
 /// A partition from one instant to another.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct PartitionSpan {
     /// Its number.
     pub partition: u32,

@@ -183,7 +183,6 @@ pub enum TableRole {
 
 /// Why a scenario cannot be simulated. The text names the value and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CapacityScenarioError {
     /// A number is out of its range.
     #[error("{what} {value} is not between {min} and {max}; use one that is")]

@@ -9,7 +9,6 @@ use crate::kit::{Chance, Disturbance, MS, SECOND};
 /// Something that goes wrong for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Trouble {
     /// A member does not reach the store, nor the store it.
     CutOff {

@@ -6,7 +6,6 @@ use crate::kit::{Chart, ChartError, ChartLine, Shade};
 
 /// A picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Plot {
     /// A name for its file.
     pub name: &'static str,

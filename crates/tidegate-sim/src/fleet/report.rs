@@ -14,7 +14,6 @@ use crate::fleet::scenario::Scenario;
 /// The report of a scenario. Serialised it is the same, byte for byte, each time the scenario is
 /// simulated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Report {
     /// The scenario that was simulated.
     pub scenario: Scenario,
@@ -65,7 +64,6 @@ pub struct Report {
 
 /// How full a limit was at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Fullest {
     /// Which key.
     pub key: u32,
@@ -81,7 +79,6 @@ pub struct Fullest {
 /// The requests of callers that kept to their limit. A request that a member without
 /// room in its share refused while it decided alone is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Conforming {
     /// First attempts that were decided.
     pub first_attempts: u64,
@@ -93,7 +90,6 @@ pub struct Conforming {
 
 /// How long decisions took, in simulated microseconds; at most a sixteenth too low.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Delay {
     /// Half of them took no longer.
     pub p50_us: u64,
@@ -107,7 +103,6 @@ pub struct Delay {
 
 /// Something that went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Recovery {
     /// The trouble.
     pub trouble: Trouble,
@@ -123,7 +118,6 @@ pub struct Recovery {
 
 /// The counts of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Second {
     /// Units asked for, of all keys, tries again included.
     pub offered: u64,

@@ -6,7 +6,6 @@ use crate::kit::report::word_of;
 
 /// A violation that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Violation {
     /// Which rule was broken.
     pub rule: Rule,
@@ -23,7 +22,6 @@ pub struct Violation {
 /// A rule that must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Rule {
     /// Never more is admitted than the limit promises; from leases, in each epoch of the store.
     OverAdmission,

@@ -11,7 +11,6 @@ use crate::kit::Chance;
 
 /// A fleet and what happens to it. The same scenario gives the same report, byte for byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Scenario {
     /// The seed of all chance.
     pub seed: u64,
@@ -155,7 +154,6 @@ pub enum Chaos {
 
 /// Why a scenario cannot be simulated. The text names the value and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ScenarioError {
     /// A number is out of its range.
     #[error("{what} {value} is not between {min} and {max}; use one that is")]

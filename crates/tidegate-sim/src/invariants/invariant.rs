@@ -9,7 +9,6 @@ use crate::kit::Findings;
 
 /// An invariant of the capacity plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum Invariant {
     /// I1.
     TableBound,
@@ -152,7 +151,6 @@ impl fmt::Display for Invariant {
 
 /// An invariant that an event broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct InvariantViolation {
     /// The invariant.
     pub invariant: Invariant,

@@ -9,7 +9,6 @@ use super::level::{fine, units};
 
 /// How soon, and how well, a stationary demand is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct LivenessTerms {
     /// The time that the control loops have; default 3 minutes.
     pub settling: Duration,

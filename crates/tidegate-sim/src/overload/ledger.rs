@@ -44,7 +44,6 @@ impl OverloadRule {
 
 /// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct OverloadViolation {
     /// The rule.
     pub rule: OverloadRule,
@@ -60,7 +59,6 @@ pub struct OverloadViolation {
 
 /// The fates of the requests to one service; attempts, not operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct ServiceLedger {
     /// Requests that arrived.
     pub offered: u64,

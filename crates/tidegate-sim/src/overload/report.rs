@@ -18,7 +18,6 @@ const SHOWN_MAX: usize = 12;
 
 /// The report of runs. The same runs give the same report, byte for byte.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct OverloadReport {
     /// Requests that were decided, over all designs and seeds, retries included.
     pub requests: u64,

@@ -11,7 +11,6 @@ use super::tally::{ClientResult, ServiceStep, step_at};
 
 /// A finished run.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct OverloadRun {
     /// Its scenario.
     pub scenario: OverloadScenario,
@@ -21,7 +20,6 @@ pub struct OverloadRun {
 
 /// The results of one design.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct OverloadResult {
     /// The design.
     pub design: OverloadDesign,
@@ -37,7 +35,6 @@ pub struct OverloadResult {
 
 /// The results of one service.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct ServiceResult {
     /// Its name.
     pub service: String,

@@ -2,7 +2,6 @@
 
 /// A scenario that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum OverloadScenarioError {
     /// A number is out of range.
     #[error("{what} is {value}; use {range}")]

@@ -55,7 +55,6 @@ pub enum ServiceTime {
 
 /// A span in which a service works at another speed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct ServicePhase {
     /// The second at which it begins; it lasts until the next one.
     pub from: f64,

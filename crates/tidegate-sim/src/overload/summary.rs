@@ -9,7 +9,6 @@ use crate::kit::rounded;
 
 /// One variant of an experiment, or a scenario of one's own, over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct VariantSummary {
     /// The experiment; `None` for a scenario of one's own.
     pub experiment: Option<&'static ExperimentNote>,
@@ -21,7 +20,6 @@ pub struct VariantSummary {
 
 /// One design on one variant, over all seeds. Medians are the lower ones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct VariantDesign {
     /// The design.
     pub design: OverloadDesign,
@@ -35,7 +33,6 @@ pub struct VariantDesign {
 
 /// One group of clients, over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct VariantClient {
     /// Its name.
     pub client: String,

@@ -13,7 +13,6 @@ pub(crate) const STEP: u64 = 100 * MS;
 /// The operations of one group of clients under one design. Totals are of operations that began
 /// after the warm-up.
 #[derive(Clone, Debug, Default, Serialize)]
-#[non_exhaustive]
 pub struct ClientResult {
     /// The group.
     pub client: String,
@@ -47,7 +46,6 @@ pub struct ClientResult {
 
 /// One step of a group of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ClientStep {
     /// Operations that began in it.
     pub began: u32,
@@ -63,7 +61,6 @@ pub struct ClientStep {
 
 /// One tenant.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
 pub struct TenantResult {
     /// Operations.
     pub operations: u64,
@@ -77,7 +74,6 @@ pub struct TenantResult {
 
 /// One step of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[non_exhaustive]
 pub struct ServiceStep {
     /// Requests that wait at the end of the step, in the design and behind it.
     pub queued: u32,

@@ -76,19 +76,14 @@ fn line(
     is_within: bool,
 ) -> GateLine {
     if values.is_empty() {
-        return not_judged(what, bound);
+        let outcome = GateOutcome::NotJudged;
+        return GateLine { outcome, ..GateLine::judged(what, "-".to_owned(), bound, true) };
     }
     let figure = match values {
         [one] => unit.text(*one),
         _ => format!("median {}, worst {}", unit.text(median(values)), unit.text(worst)),
     };
     GateLine::judged(what, figure, bound, is_within)
-}
-
-fn not_judged(what: String, bound: &str) -> GateLine {
-    let mut line = GateLine::judged(what, "-".to_owned(), bound, true);
-    line.outcome = GateOutcome::NotJudged;
-    line
 }
 
 /// A line about something that the plane does not have: it fails, whatever was measured.

@@ -62,15 +62,7 @@ pub(super) fn load_charts(html: &mut String, variants: &[&VariantSummary]) {
 /// A chart with one position for each load, at equal distances.
 fn load_chart(label: &str, loads: &[&str], lines: &[LoadLine], unit: &'static str) -> String {
     let last = loads.len().saturating_sub(1).max(1) as f64;
-    let area = PlotArea {
-        width: 900.0,
-        height: 300.0,
-        left: 56.0,
-        right: 84.0,
-        top: 12.0,
-        bottom: 26.0,
-        seconds: last,
-    };
+    let area = PlotArea { seconds: last, ..PlotArea::WIDE };
     let line = |line: &LoadLine| {
         let points = (0_u32..).map(f64::from).zip(line.values.iter().copied());
         PlottedLine {

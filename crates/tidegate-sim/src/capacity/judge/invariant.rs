@@ -12,7 +12,6 @@ pub fn judged() -> impl Iterator<Item = Invariant> {
 
 /// A breach of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Breach {
     /// The invariant.
     pub invariant: Invariant,

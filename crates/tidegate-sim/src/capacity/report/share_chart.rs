@@ -10,15 +10,8 @@ const POINTS_MAX: usize = 150;
 /// The chart of one table of a run.
 pub(super) fn share_chart(run: &CapacityRun, table: usize) -> String {
     let seconds = run.scenario.seconds;
-    let area = PlotArea {
-        width: 900.0,
-        height: 250.0,
-        left: 52.0,
-        right: 36.0,
-        top: 12.0,
-        bottom: 26.0,
-        seconds: f64::from(seconds),
-    };
+    let area =
+        PlotArea { height: 250.0, left: 52.0, right: 36.0, seconds: f64::from(seconds), ..PlotArea::WIDE };
     let per_point = (seconds as usize).div_ceil(POINTS_MAX).max(2);
     let line = |design: &DesignResult| {
         let letters = design.design.letters();

@@ -22,6 +22,10 @@ pub struct PlotArea {
 }
 
 impl PlotArea {
+    /// A picture as wide as the page, with names at its right.
+    pub const WIDE: Self =
+        Self { width: 900.0, height: 300.0, left: 56.0, right: 84.0, top: 12.0, bottom: 26.0, seconds: 1.0 };
+
     /// The pixel of an instant.
     pub(crate) fn x(&self, seconds: f64) -> f64 {
         self.left + (self.width - self.left - self.right) * seconds / self.seconds

@@ -114,18 +114,9 @@ pub fn run_story(html: &mut String, run: &OverloadRun, is_open: bool) {
 
 /// A chart of lines over `seconds`; later ones are drawn over earlier ones.
 fn timeline(label: &str, seconds: u32, lines: Vec<PlottedLine>, shaded: Vec<ShadedSpan>) -> String {
-    let seconds = f64::from(seconds);
     let chart = LineChart {
         label,
-        area: PlotArea {
-            width: 900.0,
-            height: 170.0,
-            left: 56.0,
-            right: 84.0,
-            top: 12.0,
-            bottom: 24.0,
-            seconds,
-        },
+        area: PlotArea { height: 170.0, bottom: 24.0, seconds: seconds.into(), ..PlotArea::WIDE },
         end_min: 1.05e-3,
         parts: 4.0,
         unit: ValueUnit::Number(""),
