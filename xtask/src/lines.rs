@@ -37,6 +37,11 @@ const CATEGORIES: [Category; 6] = [Product, Simulators, Verification, Tools, Tes
 const EXCEPTIONS: &[(&str, Category)] = &[
     // Checkers of runs.
     ("crates/tidegate-sim/src/invariants", Verification),
+    ("crates/tidegate-sim/src/capacity/judge", Verification),
+    ("crates/tidegate-sim/src/fleet/observation.rs", Verification),
+    ("crates/tidegate-sim/src/fleet/rule.rs", Verification),
+    ("crates/tidegate-sim/src/fleet/watch", Verification),
+    ("crates/tidegate-sim/src/overload/ledger.rs", Verification),
     ("crates/tidegate-sim/", Simulators),
     ("crates/tidegate-lab/", Simulators),
     ("crates/tidegate-fuzz/", Verification),
