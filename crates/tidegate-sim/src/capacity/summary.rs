@@ -61,7 +61,6 @@ impl TableSummary {
                 results.iter().map(|(result, _)| value(result)).fold(0.0, f64::max)
             };
             let beyond: Vec<f64> = results.iter().filter_map(|(result, _)| result.share_beyond).collect();
-            let recoveries = results.iter().map(|(result, _)| result.recovery_seconds);
             let most = |count: fn(&ShapeChanges) -> u32| {
                 results.iter().map(|(result, _)| count(&result.changes)).max().unwrap_or(0)
             };
@@ -71,23 +70,17 @@ impl TableSummary {
                 worst: worst(&|result| result.share_within),
                 worst_at_end: worst(&|result| result.share_at_end),
                 median_beyond: (!beyond.is_empty()).then(|| lower_median(beyond.into_iter())),
-                worst_recovery_seconds: recoveries
-                    .collect::<Option<Vec<_>>>()
-                    .and_then(|all| all.into_iter().max()),
+                worst_recovery_seconds: latest(results.iter().map(|(result, _)| result.recovery_seconds)),
                 most_changes: ShapeChanges {
                     splits: most(|changes| changes.splits),
                     merges: most(|changes| changes.merges),
                     moves: most(|changes| changes.moves),
                     useless_splits: most(|changes| changes.useless_splits),
                 },
-                worst_sequential_second: results
-                    .iter()
-                    .map(|(result, _)| {
-                        let verdict = result.verdicts.iter().find(|one| one.verdict == "SEQUENTIAL");
-                        verdict.map(|one| one.second)
-                    })
-                    .collect::<Option<Vec<_>>>()
-                    .and_then(|all| all.into_iter().max()),
+                worst_sequential_second: latest(results.iter().map(|(result, _)| {
+                    let verdict = result.verdicts.iter().find(|one| one.verdict == "SEQUENTIAL");
+                    verdict.map(|one| one.second)
+                })),
                 worst_excess: results
                     .iter()
                     .map(|(result, floor)| result.share_within - floor)
@@ -114,4 +107,9 @@ impl TableSummary {
     pub fn of_design(&self, design: Design) -> Option<&DesignSummary> {
         self.designs.iter().find(|summary| summary.design == design)
     }
+}
+
+/// The last of these seconds; `None` if one of them is missing.
+fn latest(mut seconds: impl Iterator<Item = Option<u32>>) -> Option<u32> {
+    seconds.try_fold(0, |latest, second| Some(second?.max(latest)))
 }

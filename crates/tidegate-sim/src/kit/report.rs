@@ -88,9 +88,22 @@ pub fn gate_table<'a>(html: &mut String, lines: impl Iterator<Item = &'a GateLin
     table.close();
 }
 
-/// The findings of checkers, a sentence each.
-pub fn findings(html: &mut String, sentences: impl Iterator<Item = String>) {
-    for sentence in sentences {
+/// The checks of a world: what must hold, how often it did not, and the findings, a sentence each.
+/// A row has as many cells as there are `columns`, and the count.
+pub fn checks<'a, const N: usize>(
+    html: &mut String,
+    columns: [&'a str; N],
+    count: &str,
+    rows: impl Iterator<Item = ([&'a str; N], u64)>,
+    findings: impl Iterator<Item = String>,
+) {
+    let mut table = HtmlTable::open(html, [&columns, &[count], &[]]);
+    for (cells, count) in rows {
+        let cells = cells.map(escaped).into_iter().chain([count.to_string()]);
+        table.marked_row((N, mark_of(count)), cells);
+    }
+    table.close();
+    for sentence in findings {
         let _ = writeln!(html, "<p class=\"fail\">{}</p>", escaped(&sentence));
     }
 }

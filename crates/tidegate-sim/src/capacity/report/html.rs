@@ -7,12 +7,11 @@ use super::CapacityReport;
 use super::heat_map::LEVELS;
 use super::table_story::{chip_of, maps, plans, share_figure, victims};
 use crate::capacity::design::Design;
-use crate::capacity::judge::invariant::judged;
+use crate::capacity::judge::invariant::{Invariant, judged};
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
 use crate::kit::report::{
-    DESIGN_COLUMNS, HtmlTable, close_page, escaped, findings, gate, how_to_read, mark_of, open_page,
-    thousands, verdict,
+    DESIGN_COLUMNS, HtmlTable, checks, close_page, escaped, gate, how_to_read, open_page, thousands, verdict,
 };
 
 impl CapacityReport {
@@ -214,15 +213,12 @@ fn checkers(html: &mut String, report: &CapacityReport) {
         "<h2>Checkers</h2>\n<p>Checkers see what clients see and keep levels of their own. They judge every decision \
          of every design.</p>\n",
     );
-    let mut table = HtmlTable::open(html, [&["invariant", "what must hold"], &["breaches"], &[]]);
     let designs = || report.runs.iter().flat_map(|run| &run.designs);
-    for invariant in judged() {
-        let breaches: u64 = designs().filter_map(|design| design.breach_counts.get(&invariant)).sum();
-        let row = [invariant.id(), invariant.claim(), &format!("{breaches}")];
-        table.marked_row((2, mark_of(breaches)), row);
-    }
-    table.close();
-    findings(html, report.findings());
+    let row = |invariant: Invariant| {
+        let breaches = designs().filter_map(|design| design.breach_counts.get(&invariant)).sum();
+        ([invariant.id(), invariant.claim()], breaches)
+    };
+    checks(html, ["invariant", "what must hold"], "breaches", judged().map(row), report.findings());
     let _ = writeln!(
         html,
         "<p class=\"dim\">Heat maps have {LEVELS} shades, by the square root of the count.</p>"

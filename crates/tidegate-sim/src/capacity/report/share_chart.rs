@@ -2,6 +2,7 @@
 
 use crate::capacity::run::{CapacityRun, DesignResult};
 use crate::capacity::tally::SecondCount;
+use crate::capacity::tally::table_tally::share_of;
 use crate::kit::chart::{LineChart, NamePlaces, PlotArea, PlottedLine, ShadedSpan, ValueUnit};
 
 /// The most points of a line.
@@ -42,13 +43,8 @@ pub(super) fn share_chart(run: &CapacityRun, table: usize) -> String {
 fn points(seconds: &[SecondCount], per_point: usize) -> Vec<(f64, f64)> {
     let chunks = seconds.chunks(per_point).enumerate();
     let point = |(index, chunk): (usize, &[SecondCount])| {
-        let offered: u64 = chunk.iter().map(|count| u64::from(count.offered)).sum();
-        let throttled: u64 = chunk.iter().map(|count| u64::from(count.throttled)).sum();
-        let (at, share) = (
-            (index * per_point) as f64 + chunk.len() as f64 / 2.0,
-            if offered > 0 { throttled as f64 / offered as f64 } else { 0.0 },
-        );
-        (at, share)
+        let at = (index * per_point) as f64 + chunk.len() as f64 / 2.0;
+        (at, share_of(chunk.iter()).unwrap_or(0.0))
     };
     chunks.map(point).collect()
 }

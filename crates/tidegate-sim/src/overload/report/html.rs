@@ -6,8 +6,8 @@ use core::fmt::Write as _;
 use super::OverloadReport;
 use super::run_story::{design_chip, figures, run_story};
 use crate::kit::report::{
-    DESIGN_COLUMNS, HtmlTable, close_page, escaped, findings, gate, how_to_read, mark_of, open_page,
-    seeds_in_words, thousands, verdict,
+    self, DESIGN_COLUMNS, HtmlTable, close_page, escaped, gate, how_to_read, open_page, seeds_in_words,
+    thousands, verdict,
 };
 use crate::overload::design::OverloadDesign;
 use crate::overload::ledger::OverloadRule;
@@ -88,12 +88,11 @@ fn checks(html: &mut String, report: &OverloadReport) {
     html.push_str(
         "<h2>Checks</h2>\n<p>The world keeps a ledger of its own and compares it with what each design says.</p>\n",
     );
-    let mut table = HtmlTable::open(html, [&["what must hold"], &["violations"], &[]]);
     let results = || report.runs.iter().flat_map(|run| &run.designs);
-    for rule in OverloadRule::ALL {
-        let count: u64 = results().filter_map(|result| result.violation_counts.get(&rule)).sum();
-        table.marked_row((1, mark_of(count)), [escaped(rule.claim()), count.to_string()]);
-    }
-    table.close();
-    findings(html, report.findings());
+    let row = |rule: OverloadRule| {
+        let count = results().filter_map(|result| result.violation_counts.get(&rule)).sum();
+        ([rule.claim()], count)
+    };
+    let rows = OverloadRule::ALL.into_iter().map(row);
+    report::checks(html, ["what must hold"], "violations", rows, report.findings());
 }
