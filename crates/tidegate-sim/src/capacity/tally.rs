@@ -1,4 +1,4 @@
-//! What is counted under one design.
+//! The counts of tables and streams under one design.
 
 pub(super) mod cut_watch;
 pub(super) mod stream_tally;

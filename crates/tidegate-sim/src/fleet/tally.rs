@@ -13,7 +13,7 @@ use crate::kit::{Delays, Disturbance, MS, SECOND, WORLD_BEGIN, fairness_of, roun
 /// The counters of a running simulation.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// What is counted as it happens; the rest is made of it at the end.
+    /// The counts so far; the figures that need all of them are made at the end.
     pub(crate) report: Report,
     delays: Delays,
     pub(crate) measured: Measured,

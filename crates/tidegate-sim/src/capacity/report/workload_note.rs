@@ -16,13 +16,13 @@ pub struct WorkloadNote {
     pub title: &'static str,
     /// A sentence that describes it.
     pub description: &'static str,
-    /// The throttled share in hundredths that the specification gives for each design; `None` where
-    /// it gives none.
+    /// The throttled share in hundredths that the specification gives for each design; below zero
+    /// where it gives none.
     pub reference_percents: [f64; Design::ALL.len()],
 }
 
 impl WorkloadNote {
-    /// The reference value of a design.
+    /// The reference value of a design; `None` where the specification has none.
     pub(crate) fn reference_percent(&self, design: Design) -> Option<f64> {
         Some(self.reference_percents[design as usize]).filter(|percent| *percent >= 0.0)
     }

@@ -13,7 +13,7 @@ use crate::kit::{MS, SECOND};
 /// The counts of a stream of requests.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamTally {
-    /// What is counted as it happens.
+    /// The counts so far.
     result: StreamResult,
     /// Thousandths of admitted requests.
     admitted: i64,

@@ -18,7 +18,7 @@ const VICTIMS_MAX: usize = 12;
 /// The counts of one table under one design.
 #[derive(Debug)]
 pub(crate) struct TableTally {
-    /// What is counted as it happens; the rest is made of it at the end.
+    /// The counts so far; the figures that need all of them are made at the end.
     pub(crate) result: TableResult,
     refusals: BTreeMap<(PartitionId, &'static str), Victim>,
     /// The partitions at present. Those of the past are in the result.
