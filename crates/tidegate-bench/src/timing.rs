@@ -71,6 +71,11 @@ impl Candidate {
         Self { name: name.to_owned(), side, rarity: 1, runs: SLICES, budgets: [None; 2], run: Box::new(run) }
     }
 
+    /// Makes these decisions; how many of them admitted.
+    pub fn run(&self, share: Share) -> u64 {
+        (self.run)(share)
+    }
+
     /// Gives it a budget for one thread.
     #[must_use]
     pub fn within(mut self, nanos: f64) -> Self {
@@ -223,7 +228,7 @@ fn run_threads(
             .map(|thread| {
                 // One thread runs on the last core, which has the fewest interrupts.
                 let core = cores.len().checked_sub(1 + thread).map(|index| cores[index]);
-                let (ready, run) = (&ready, &candidate.run);
+                let ready = &ready;
                 scope.spawn(move || {
                     core.map(core_affinity::set_for_current);
                     let share = Share { first: first + thread * (crate::workload::DRAWS / 2), calls };
@@ -232,7 +237,7 @@ fn run_threads(
                         std::hint::spin_loop();
                     }
                     let start = begun.elapsed();
-                    let admitted = run(share);
+                    let admitted = candidate.run(share);
                     (start, begun.elapsed(), admitted)
                 })
             })
