@@ -2,12 +2,10 @@
 //!
 //! A comment sentence does not begin with a question word used as a noun, two phrases of ours are
 //! not used at all, and comment lines have at most [`COLUMNS`] columns. Code blocks in comments,
-//! tables and lines with an address are left alone. The number of hits of each crate is compared
-//! with its allowance.
+//! tables and lines with an address are left alone.
 
 use std::fs;
 
-use crate::allowances::{self, Counts, Finding};
 use crate::checkout;
 
 use comment_lines::{CommentLine, Syntax};
@@ -29,59 +27,21 @@ struct Hit {
     text: String,
 }
 
-/// Prints every hit, and every difference from the allowances; true when there is no difference.
-pub(crate) fn run() -> bool {
-    report(|_| true)
-}
-
-/// As [`run`], and prints the hits of those crates only that exceed their allowance.
+/// Prints every hit; true when nothing hits.
 pub(crate) fn check() -> bool {
-    let exceeded = differences().unwrap_or_default();
-    report(|hit| {
-        let start = format!("{}: {} ", checkout::area_of(&hit.file), "language");
-        exceeded.iter().any(|difference| difference.starts_with(&start))
-    })
-}
-
-/// The number of hits of each crate or folder.
-pub(crate) fn counts() -> Result<Counts, String> {
-    Ok(count(&hits()?))
-}
-
-fn report(is_shown: impl Fn(&Hit) -> bool) -> bool {
-    let hits = match hits() {
-        Ok(hits) => hits,
+    match hits() {
+        Ok(hits) => {
+            for Hit { file, line, pattern, text } in &hits {
+                println!("{file}:{line}: {pattern}: {text}");
+            }
+            println!("{} lines to rewrite", hits.len());
+            hits.is_empty()
+        }
         Err(error) => {
             println!("language: {error}");
-            return false;
+            false
         }
-    };
-    for hit in hits.iter().filter(|hit| is_shown(hit)) {
-        println!("{}:{}: {}: {}", hit.file, hit.line, hit.pattern, hit.text);
     }
-    println!("{} lines to rewrite", hits.len());
-    let differences =
-        allowances::read().map_or_else(|error| vec![error], |allowed| compare(&allowed, &count(&hits)));
-    for difference in &differences {
-        println!("language: {difference}");
-    }
-    differences.is_empty()
-}
-
-fn differences() -> Result<Vec<String>, String> {
-    Ok(compare(&allowances::read()?, &counts()?))
-}
-
-fn compare(allowed: &Counts, found: &Counts) -> Vec<String> {
-    allowances::differences(allowed, found, &[Finding::Language])
-}
-
-fn count(hits: &[Hit]) -> Counts {
-    let mut counts = Counts::new();
-    for hit in hits {
-        *counts.entry((checkout::area_of(&hit.file).to_owned(), Finding::Language)).or_default() += 1;
-    }
-    counts
 }
 
 /// Every hit of the checkout, by file and line.

@@ -8,7 +8,6 @@
 
 use std::fs;
 
-use crate::allowances::{self, Counts};
 use crate::cargo::{cargo, output_of};
 use crate::workspace::{self, Member};
 use crate::{checkout, sleeps};
@@ -33,7 +32,7 @@ mod type_names;
 pub(crate) fn run() -> bool {
     match problems() {
         Ok(problems) if problems.is_empty() => {
-            println!("every crate keeps its layer, and no crate exceeds its allowances");
+            println!("every crate keeps its layer, and no file breaks a rule");
             true
         }
         Ok(problems) => {
@@ -47,31 +46,6 @@ pub(crate) fn run() -> bool {
             false
         }
     }
-}
-
-/// Prints every circle, duplicate type name and bad file name there is, allowed or not.
-pub(crate) fn list() -> bool {
-    let listed = workspace::members().and_then(|members| {
-        for member in &members {
-            for line in crate_source::look_through(member)?.lines() {
-                println!("{}: {line}", member.name);
-            }
-        }
-        Ok(())
-    });
-    if let Err(error) = &listed {
-        println!("layering: {error}");
-    }
-    listed.is_ok()
-}
-
-/// The numbers of circles, duplicate type names and bad file names, by crate.
-pub(crate) fn counts() -> Result<Counts, String> {
-    let mut counts = Counts::new();
-    for member in workspace::members()? {
-        crate_source::look_through(&member)?.count(&member.name, &mut counts);
-    }
-    Ok(counts)
 }
 
 /// The internal crates that do not say so in their first line.
@@ -96,11 +70,10 @@ fn unmarked_internals(members: &[Member]) -> Result<Vec<String>, String> {
 pub(crate) fn problems() -> Result<Vec<String>, String> {
     let members = workspace::members()?;
     let mut problems = broken_arrows(&members);
-    problems.extend(unallowed_findings(&members)?);
     problems.extend(sole_users::broken(&members)?);
     problems.extend(request_chains::broken(&members)?);
     problems.extend(unmarked_internals(&members)?);
-    problems.extend(sleeps::problems(&members)?);
+    problems.extend(sleeps::problems()?);
     let bans = fs::read_to_string(checkout::root().join("crates").join(MODEL_OF_BANS).join("clippy.toml"));
     let bans = bans.as_deref().map(bans_in).unwrap_or_default();
     for ban in LEAST_BANS.iter().filter(|ban| !bans.contains(ban)) {
@@ -110,7 +83,9 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
     }
     let workspace_manifest = fs::read_to_string(checkout::root().join("Cargo.toml"))
         .map_err(|error| format!("the Cargo.toml of the workspace cannot be read: {error}"))?;
+    let files = checkout::files()?;
     for member in &members {
+        problems.extend(crate_source::broken(member, &files)?);
         let manifest = fs::read_to_string(member.folder.join("Cargo.toml"))
             .map_err(|error| format!("{}: Cargo.toml cannot be read: {error}", member.name))?;
         problems.extend(not_inherited(&member.name, &manifest));
@@ -132,26 +107,6 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
                     .iter()
                     .map(|way| format!("{} needs no runtime and must not reach {way}", member.name)),
             );
-        }
-    }
-    Ok(problems)
-}
-
-/// Differences between the findings in the source of each crate and the allowances for them, with
-/// the findings of each crate that exceeds its allowances.
-fn unallowed_findings(members: &[Member]) -> Result<Vec<String>, String> {
-    let mut counts = Counts::new();
-    let mut findings = Vec::new();
-    for member in members {
-        let found = crate_source::look_through(member)?;
-        found.count(&member.name, &mut counts);
-        findings.push((&member.name, found));
-    }
-    let mut problems = allowances::differences(&allowances::read()?, &counts, &crate_source::KINDS);
-    for (name, found) in findings {
-        let start = format!("{name}: ");
-        if problems.iter().any(|problem| problem.starts_with(&start) && problem.contains("allowed are")) {
-            problems.extend(found.lines().map(|line| format!("{name}: {line}")));
         }
     }
     Ok(problems)

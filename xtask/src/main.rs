@@ -5,7 +5,6 @@
 //! `test` and `release` end with one line that counts. CI runs `test` and nothing else.
 
 mod acceptance;
-mod allowances;
 mod cargo;
 mod checkout;
 mod compilers;
@@ -43,18 +42,14 @@ usage: cargo xtask COMMAND
   release     check what else must hold before something is given away: warnings of rustdoc, public API, sets of
               features, the oldest Rust, packages compiled from their own files, licences, advisories
   layering    check which crate may depend on which, and within each crate: circles between files, unique type names,
-              names of files, the names and stops of docs/internals/three-requests.md; with --list, list what is
-              found in the crates, allowed or not
+              names of files, the names and stops of docs/internals/three-requests.md
   sleeps      list the sleeps in tests with their reasons
   lines       count lines of code by category and by crate: product, simulators, verification, tools, tests; and of
               Markdown
   instructions
               count instructions and allocations of the paths that must stay quick under valgrind, and compare them
               with crates/tidegate-bench/instructions.txt; with --bless, write that file
-  language    list the lines of comments and messages that break the rules for English, and compare their number
-              with what is allowed
-  lower-allowances
-              write the lower numbers into xtask/allowances.txt after findings of the two above were mended
+  language    list the lines of comments and messages that break the rules for English
   acceptance  run the suite of the next argument, which takes minutes and goes on where it was interrupted; without
               one, list the suites with their times
   public-api  write the public API of each published library into xtask/public-api, with which `release` compares it;
@@ -73,13 +68,11 @@ fn main() -> ExitCode {
         ["release"] => release::run(),
         ["ci"] => gate::run_on_clean_checkout(),
         ["layering"] => layers::run(),
-        ["layering", "--list"] => layers::list(),
         ["instructions"] => instructions::run_check(),
         ["instructions", "--bless"] => instructions::bless(),
-        ["language"] => language::run(),
+        ["language"] => language::check(),
         ["sleeps"] => list_sleeps(),
         ["lines"] => lines::print(),
-        ["lower-allowances"] => lower_allowances(),
         ["acceptance", arguments @ ..] => {
             let Some(passed) = acceptance::run(arguments) else {
                 eprintln!("no suite is called {:?}; list them with `cargo xtask acceptance`", arguments[0]);
@@ -105,21 +98,9 @@ fn main() -> ExitCode {
 
 /// Lists the sleeps in tests.
 fn list_sleeps() -> bool {
-    let listed = workspace::members().and_then(|members| sleeps::list(&members));
+    let listed = sleeps::list();
     if let Err(error) = &listed {
         println!("{error}");
     }
     listed.is_ok()
-}
-
-/// Lowers the allowances to the findings of today.
-fn lower_allowances() -> bool {
-    let lowered = layers::counts().and_then(|mut found| {
-        found.extend(language::counts()?);
-        allowances::lower(&found)
-    });
-    if let Err(error) = &lowered {
-        println!("{error}");
-    }
-    lowered.is_ok()
 }

@@ -7,10 +7,8 @@
 //! sleep without a reason and a list that differs from the code; `cargo xtask sleeps` prints all.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use crate::checkout;
-use crate::workspace::Member;
 
 /// The beginning of the comment.
 const REASON: &str = "// Sleeps: ";
@@ -28,7 +26,7 @@ const LIST: &str = "xtask/sleeps.txt";
 const REAL_SLEEPS_MAX: usize = 20;
 
 /// Crates that are tools: they attack, load and measure a running daemon by a schedule.
-const TOOLS: &[&str] = &["tidegate-bench", "tidegate-blackbox", "xtask"];
+const TOOLS: &[&str] = &["tidegate-bench", "tidegate-blackbox"];
 
 /// The crate of fixtures, all of which is code of tests.
 const FIXTURES: &str = "crates/tidegate-test-support/src/";
@@ -45,18 +43,18 @@ pub(crate) struct TestSleep {
 }
 
 /// Prints every sleep in a test with its reason.
-pub(crate) fn list(members: &[Member]) -> Result<(), String> {
-    for TestSleep { file, line, reason } in find(members)? {
+pub(crate) fn list() -> Result<(), String> {
+    for TestSleep { file, line, reason } in find()? {
         println!("{file}:{line}: {}", reason.as_deref().unwrap_or("NO REASON"));
     }
     Ok(())
 }
 
 /// A line for each sleep without a reason, and for each difference from the list.
-pub(crate) fn problems(members: &[Member]) -> Result<Vec<String>, String> {
+pub(crate) fn problems() -> Result<Vec<String>, String> {
     let listed = fs::read_to_string(checkout::root().join(LIST))
         .map_err(|error| format!("{LIST} cannot be read: {error}"))?;
-    Ok(problems_of(&find(members)?, &listed))
+    Ok(problems_of(&find()?, &listed))
 }
 
 fn problems_of(sleeps: &[TestSleep], listed: &str) -> Vec<String> {
@@ -89,34 +87,20 @@ fn problems_of(sleeps: &[TestSleep], listed: &str) -> Vec<String> {
     problems
 }
 
-fn find(members: &[Member]) -> Result<Vec<TestSleep>, String> {
+fn find() -> Result<Vec<TestSleep>, String> {
     let mut sleeps = Vec::new();
-    for member in members.iter().filter(|member| !TOOLS.contains(&member.name.as_str())) {
-        let mut files = Vec::new();
-        for folder in ["src", "tests"] {
-            collect(&member.folder.join(folder), &mut files)?;
-        }
-        files.sort_unstable();
-        for file in files {
-            let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-            sleeps.extend(sleeps_in(&checkout::path_from_root(&file), &text));
+    for file in checkout::files()? {
+        let path = checkout::path_from_root(&file);
+        let is_looked_at = path.starts_with("crates/")
+            && (path.contains("/src/") || path.contains("/tests/"))
+            && file.extension().is_some_and(|extension| extension == "rs")
+            && !TOOLS.contains(&checkout::area_of(&path));
+        if is_looked_at {
+            let text = fs::read_to_string(&file).map_err(|error| format!("{path}: {error}"))?;
+            sleeps.extend(sleeps_in(&path, &text));
         }
     }
     Ok(sleeps)
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
-    // A crate without this folder.
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
-    for entry in entries {
-        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// The sleeps in the tests of a file.

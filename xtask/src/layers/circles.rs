@@ -41,6 +41,14 @@ fn reached_from(file: usize, uses: &Uses) -> BTreeSet<usize> {
 }
 
 impl Circle {
+    /// The paths of its files from `root`, in order.
+    pub(super) fn paths(&self, tree: &ModuleTree, root: &Path) -> Vec<String> {
+        let path = |file: &usize| tree.files[*file].strip_prefix(root).unwrap_or(&tree.files[*file]);
+        let mut paths: Vec<String> = self.files.iter().map(|file| path(file).display().to_string()).collect();
+        paths.sort_unstable();
+        paths
+    }
+
     /// The files of the circle, and the names by which each uses another.
     pub(super) fn describe(&self, tree: &ModuleTree, uses: &Uses, root: &Path) -> String {
         let name = |file: usize| tree.files[file].strip_prefix(root).unwrap_or(&tree.files[file]).display();

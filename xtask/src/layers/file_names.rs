@@ -1,7 +1,7 @@
 //! Names of modules and files: domain nouns, neither a gerund nor a pronoun nor an adverb.
 
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// Words in -ing that are nouns of the domain or of the language.
 const NOUNS_IN_ING: &[&str] = &["logging", "metering", "ring", "string", "timing"];
@@ -130,9 +130,6 @@ const EMPTY_NAMES: &[&str] = &[
     "yours",
 ];
 
-/// Folders of a crate that hold no source of ours.
-const OTHER_FOLDERS: &[&str] = &["generated", "node_modules", "proto", "target"];
-
 /// The problem with `name`, a file name without its extension; `None` for a good name.
 ///
 /// `it` is allowed: every crate's integration tests are `tests/it`.
@@ -144,39 +141,24 @@ pub(super) fn problem(name: &str) -> Option<&'static str> {
     (last.ends_with("ing") && !NOUNS_IN_ING.contains(&last)).then_some("ends in -ing")
 }
 
-/// Every bad name of a Rust or Lua file or of a folder of such files below the crate in `folder`.
-pub(super) fn bad_names(folder: &Path, root: &Path) -> Result<Vec<String>, String> {
-    let mut found = Vec::new();
-    for part in ["src", "tests", "benches", "examples"] {
-        let part = folder.join(part);
-        if part.is_dir() {
-            look_below(&part, root, &mut found)?;
+/// Every bad name of a Rust or Lua file among `files`, or of a folder of such files, below the
+/// crate in `folder`.
+pub(super) fn bad_names(files: &BTreeSet<PathBuf>, folder: &Path, root: &Path) -> Vec<String> {
+    let is_source = |file: &&PathBuf| file.extension().is_some_and(|it| it == "rs" || it == "lua");
+    let mut paths = BTreeSet::new();
+    for part in ["src", "tests", "benches", "examples"].map(|part| folder.join(part)) {
+        for file in files.iter().filter(|file| file.starts_with(&part)).filter(is_source) {
+            paths.extend(file.ancestors().take_while(|path| *path != part));
         }
     }
-    found.sort();
-    Ok(found)
-}
-
-fn look_below(folder: &Path, root: &Path, found: &mut Vec<String>) -> Result<bool, String> {
-    let unreadable = |error| format!("{} cannot be read: {error}", folder.display());
-    let mut has_source = false;
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-        let is_source = if path.is_dir() {
-            !OTHER_FOLDERS.contains(&name) && look_below(&path, root, found)?
-        } else {
-            path.extension().is_some_and(|extension| extension == "rs" || extension == "lua")
-        };
-        has_source |= is_source;
-        // The folder of `x.rs` is one name with it.
-        let is_counted_as_file = path.is_dir() && path.with_extension("rs").is_file();
-        if let Some(problem) = problem(name).filter(|_| is_source && !is_counted_as_file) {
-            let shown = path.strip_prefix(root).unwrap_or(&path).display();
-            found.push(format!("{shown}: the name {problem}; use a noun that says what is in the file"));
-        }
-    }
-    Ok(has_source)
+    // The folder of `x.rs` is one name with it.
+    paths.retain(|path| path.extension().is_some() || !path.with_extension("rs").is_file());
+    let problem_of = |path: &Path| {
+        let problem = problem(path.file_stem()?.to_str()?)?;
+        let shown = path.strip_prefix(root).unwrap_or(path).display();
+        Some(format!("{shown}: the name {problem}; use a noun that says what is in the file"))
+    };
+    paths.into_iter().filter_map(problem_of).collect()
 }
 
 #[cfg(test)]
@@ -188,6 +170,16 @@ mod tests {
         for name in ["waiting", "lease_keeping", "rolling", "together", "across", "ours", "told"] {
             assert!(problem(name).is_some(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_folder_of_source_is_named_unless_its_file_is() {
+        let files = ["/c/a/src/waiting/ring.rs", "/c/a/src/waiting/doing/other.lua", "/c/a/src/text/us.txt"];
+        let files: BTreeSet<PathBuf> = files.map(PathBuf::from).into();
+        let found = bad_names(&files, Path::new("/c/a"), Path::new("/c"));
+        let starts = ["a/src/waiting: ", "a/src/waiting/doing: ", "a/src/waiting/doing/other.lua: "];
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found.iter().zip(starts).all(|(one, start)| one.starts_with(start)), "{found:?}");
     }
 
     #[test]
