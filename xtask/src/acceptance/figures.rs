@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 
 /// The word before a row in the output of a part.
 const MARK: &str = "acceptance: ";
 
 /// Rows of named numbers. A part prints a row as `acceptance: ROW | NAME=NUMBER NAME=NUMBER`; rows
 /// of one name are added up.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Figures {
     rows: BTreeMap<String, BTreeMap<String, u64>>,
     /// The names of the numbers, in the order in which they were first seen.
@@ -77,21 +77,6 @@ impl Figures {
             text.push_str(&line([row.clone()].into_iter().chain(self.columns.iter().map(cell)).collect()));
         }
         text
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({ "columns": self.columns, "rows": self.rows })
-    }
-
-    pub(super) fn from_json(value: &Value) -> Option<Self> {
-        let columns = value["columns"].as_array()?.iter();
-        let columns = columns.map(|column| column.as_str().map(str::to_owned)).collect::<Option<_>>()?;
-        let numbers = |row: &Map<String, Value>| {
-            row.iter().map(|(name, number)| Some((name.clone(), number.as_u64()?))).collect::<Option<_>>()
-        };
-        let rows = value["rows"].as_object()?.iter();
-        let rows = rows.map(|(name, row)| Some((name.clone(), numbers(row.as_object()?)?)));
-        Some(Self { columns, rows: rows.collect::<Option<_>>()? })
     }
 }
 

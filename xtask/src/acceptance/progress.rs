@@ -5,8 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::figures::Figures;
 
 /// The passed parts of one suite at one revision.
@@ -30,15 +28,8 @@ impl Progress {
         }
         let file = progress.file.display();
         let text = fs::read_to_string(&progress.file).map_err(|error| format!("{file}: {error}"))?;
-        let value: Value = serde_json::from_str(&text)
+        progress.passed = serde_json::from_str(&text)
             .map_err(|error| format!("{file} is damaged: {error}; run with --fresh"))?;
-        let parts = value.as_object().into_iter().flatten();
-        let read = parts.map(|(name, part)| {
-            let took = Duration::from_millis(part["took_ms"].as_u64()?);
-            Some((name.clone(), (took, Figures::from_json(&part["figures"])?)))
-        });
-        let passed: Option<_> = read.collect();
-        progress.passed = passed.ok_or_else(|| format!("{file} is damaged; run with --fresh"))?;
         Ok(progress)
     }
 
@@ -51,11 +42,7 @@ impl Progress {
     /// killed leaves the old one or the new one.
     pub(super) fn finish(&mut self, part: &str, took: Duration, figures: Figures) -> Result<(), String> {
         self.passed.insert(part.to_owned(), (took, figures));
-        let parts = self.passed.iter().map(|(name, (took, figures))| {
-            let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-            (name.clone(), json!({ "took_ms": took_ms, "figures": figures.to_json() }))
-        });
-        let text = Value::Object(parts.collect()).to_string();
+        let text = serde_json::to_vec(&self.passed).expect("times and figures always serialise");
         let unwritable = |error| format!("{}: {error}", self.file.display());
         if let Some(folder) = self.file.parent() {
             fs::create_dir_all(folder).map_err(unwritable)?;

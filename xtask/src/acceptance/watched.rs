@@ -2,11 +2,13 @@
 //! far the suite is.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
+
+use crate::cargo::for_each_line;
 
 /// The time between two progress lines.
 const EVERY: Duration = Duration::from_secs(10);
@@ -74,13 +76,8 @@ pub(super) fn run_every(
 
 /// Sends each line, until the output ends.
 fn send_lines(output: impl Read, sender: &Sender<String>) {
-    let mut output = BufReader::new(output);
-    let mut line = Vec::new();
-    while output.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if sender.send(text).is_err() {
-            return;
-        }
-        line.clear();
-    }
+    for_each_line(output, |line| {
+        // Nobody receives after an end of the suite.
+        let _ = sender.send(String::from_utf8_lossy(line).trim_end().to_owned());
+    });
 }
