@@ -1,35 +1,13 @@
-//! One attack: its name, what it expects, and what it reports.
+//! The result of an attack, and the settings that all trials share.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-/// The most memory that the daemon may take above idle in any attack, in bytes. Above it the attack
+/// The most memory that the daemon may take above idle in any attack, in MiB. Above it the attack
 /// fails, whatever else it has seen.
-pub const MEMORY_ABOVE_IDLE_MAX: u64 = 256 << 20;
-
-/// How long an attack runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// A few seconds, also against a debug build. The gate runs it.
-    Brief,
-    /// Longer, or only of use against a release build.
-    Long,
-}
-
-/// An attack.
-#[derive(Clone, Copy, Debug)]
-pub struct Attack {
-    /// Its name, unique in the suite, as `--only` takes it.
-    pub name: &'static str,
-    /// The claim that the attack tests.
-    pub expects: &'static str,
-    /// How long it runs.
-    pub pace: Pace,
-    /// Runs it; the text says what was seen when the daemon held.
-    pub run: fn(&RunContext) -> AttackResult,
-}
+pub const MEBIBYTES_ABOVE_IDLE_MAX: u32 = 256;
 
 /// The observation of an attack that the daemon withstood, otherwise the reason why it did not.
 pub type AttackResult = Result<String, Failure>;
@@ -43,6 +21,17 @@ pub enum Failure {
     Unfinished(String),
     /// Something that the attack needs is missing on this machine.
     Skipped(String),
+    /// The reader of the output has closed its pipe.
+    Unread,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::GotThrough(text) | Self::Unfinished(text) | Self::Skipped(text) => f.write_str(text),
+            Self::Unread => f.write_str("the output is not read"),
+        }
+    }
 }
 
 impl From<std::io::Error> for Failure {
@@ -86,13 +75,13 @@ pub(crate) fn all_hold(results: impl IntoIterator<Item = AttackResult>) -> Attac
     Ok(seen)
 }
 
-/// The settings that all attacks and experiments share.
+/// The settings that all trials share.
 #[derive(Debug)]
 pub struct RunContext {
     binary: PathBuf,
     minutes: f64,
     is_quick: bool,
-    // Statistics of one attack: no other memory is published through it, so relaxed order is
+    // Statistics of one trial: no other memory is published through it, so relaxed order is
     // enough.
     memory_above_idle: AtomicU64,
 }
@@ -102,6 +91,22 @@ impl RunContext {
     /// namespace beside an honest one runs.
     pub fn new(binary: &Path, minutes: f64) -> Self {
         Self { binary: binary.to_owned(), minutes, is_quick: false, memory_above_idle: AtomicU64::new(0) }
+    }
+
+    /// A context for a binary that a user names. The error says what is wrong with it.
+    pub fn of_binary(binary: &Path) -> Result<Self, String> {
+        // Daemons run in folders of their own.
+        let found = binary.canonicalize().map_err(|error| {
+            let build = "build it with `cargo build --profile dist -p tidegate-cli`";
+            format!("{}: {error}; {build}", binary.display())
+        });
+        Ok(Self::new(&found?, 0.0))
+    }
+
+    /// The same with another length of that attack.
+    #[must_use]
+    pub fn with_minutes(self, minutes: f64) -> Self {
+        Self { minutes, ..self }
     }
 
     /// The daemon's binary.
@@ -130,66 +135,9 @@ impl RunContext {
     pub(crate) fn note_memory(&self, bytes: u64) {
         self.memory_above_idle.fetch_max(bytes, Ordering::Relaxed);
     }
-}
 
-/// An attack that has been run.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Which attack.
-    pub attack: Attack,
-    /// The observation that the report shows.
-    pub seen: AttackResult,
-    /// The most memory of the daemon above idle, in bytes.
-    pub memory_above_idle: u64,
-    /// How long it took.
-    pub took: Duration,
-}
-
-impl Attack {
-    /// Runs the attack, and holds the memory of the daemon against [`MEMORY_ABOVE_IDLE_MAX`].
-    pub fn run_in(self, context: &RunContext) -> Outcome {
-        context.memory_above_idle.store(0, Ordering::Relaxed);
-        let began = Instant::now();
-        let seen = (self.run)(context);
-        let memory_above_idle = context.memory_above_idle.load(Ordering::Relaxed);
-        let seen = seen.and_then(|text| {
-            let (used, allowed) = (memory_above_idle >> 20, MEMORY_ABOVE_IDLE_MAX >> 20);
-            require!(
-                memory_above_idle <= MEMORY_ABOVE_IDLE_MAX,
-                "{used} MiB above idle, where {allowed} MiB are allowed; {text}"
-            )?;
-            Ok(text)
-        });
-        Outcome { attack: self, seen, memory_above_idle, took: began.elapsed() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(attack: fn(&RunContext) -> AttackResult) -> Outcome {
-        let attack = Attack { name: "one", expects: "nothing", pace: Pace::Brief, run: attack };
-        attack.run_in(&RunContext::new(Path::new("/none"), 1.0))
-    }
-
-    #[test]
-    fn an_attack_that_holds_fails_when_the_daemon_takes_too_much_memory() {
-        let at_the_bound = run(|context| {
-            context.note_memory(MEMORY_ABOVE_IDLE_MAX);
-            Ok("held".to_owned())
-        });
-        assert_eq!(at_the_bound.seen, Ok("held".to_owned()));
-        let above_it = run(|context| {
-            context.note_memory(MEMORY_ABOVE_IDLE_MAX + 1);
-            Ok("held".to_owned())
-        });
-        assert!(matches!(above_it.seen, Err(Failure::GotThrough(_))), "{above_it:?}");
-    }
-
-    #[test]
-    fn an_attack_that_could_not_be_finished_is_a_failure_and_a_skipped_one_is_none() {
-        assert!(run(|_| Err(Failure::Unfinished("no answer".to_owned()))).is_failure());
-        assert!(!run(|_| Err(Failure::Skipped("no redis-server".to_owned()))).is_failure());
+    /// The most bytes that a daemon took above idle since this was asked for last.
+    pub(crate) fn take_memory_above_idle(&self) -> u64 {
+        self.memory_above_idle.swap(0, Ordering::Relaxed)
     }
 }

@@ -12,7 +12,6 @@ pub(crate) mod permits;
 pub(crate) mod proxy_load;
 pub(crate) mod proxy_requests;
 pub(crate) mod redis;
-pub mod report;
 pub(crate) mod requests;
 pub(crate) mod secrets;
 pub(crate) mod shared_parts;

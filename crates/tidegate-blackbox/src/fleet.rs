@@ -40,14 +40,9 @@ pub enum FleetExperiment {
 }
 
 /// Carries an experiment out; whether it passed its checks.
-pub fn run(experiment: &FleetExperiment) -> bool {
-    let outcome = match experiment {
+pub fn run(experiment: &FleetExperiment) -> Result<bool, Failure> {
+    match experiment {
         FleetExperiment::Measure(arguments) => measure::run(arguments).map(|()| true),
         FleetExperiment::Outage(arguments) => outage::run(arguments),
-    };
-    outcome.unwrap_or_else(|failure| {
-        let (Failure::GotThrough(text) | Failure::Unfinished(text) | Failure::Skipped(text)) = failure;
-        eprintln!("{text}");
-        false
-    })
+    }
 }

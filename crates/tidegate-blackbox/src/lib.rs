@@ -9,8 +9,10 @@
 //! experiments against a build as it is shipped; the tests of `tidegate-cli` run the brief attacks
 //! against a debug build.
 //!
-//! - [`attack`]: what an attack is, and what it reports
-//! - [`attacks`]: the attacks, one file a family; the table of all; results as a table and as JSON
+//! - [`trial`]: an attack or an experiment, and its outcome
+//! - [`findings`]: figures, gates and verdicts; [`report`] prints them
+//! - [`attack`]: the result of an attack, and the settings of all trials
+//! - [`attacks`]: the attacks, one file a family; the table of all
 //! - [`load`]: experiments under load, and the parts that they are made of
 //! - [`fleet`]: experiments with a fleet of daemons on one Redis
 //! - [`daemon`]: the process under attack, its addresses, its log and its memory
@@ -21,6 +23,7 @@
 pub mod attack;
 pub mod attacks;
 pub mod daemon;
+pub mod findings;
 pub mod fleet;
 pub mod grpc;
 pub mod http1;
@@ -30,6 +33,8 @@ pub mod load;
 mod loopback;
 pub mod raw;
 pub mod redis_relay;
+pub mod report;
 mod resp;
 pub mod tls;
+pub mod trial;
 pub mod upstream;

@@ -16,17 +16,14 @@
 //! - [`service`], [`service_process`]: the upstream, and the process that it is
 //! - [`testbed`]: a daemon and its upstreams
 //! - [`gauges`]: places, queue and load level, as the daemon reports them
-//! - [`findings`]: figures, gates and verdicts; [`report`] prints them
 //! - [`suite`]: the table of the experiments
 
 #![expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
 
 mod experiments;
-pub mod findings;
 pub mod gauges;
 pub mod generator;
 pub mod measurement;
-pub mod report;
 pub mod schedule;
 pub mod service;
 pub mod service_process;

@@ -1,15 +1,16 @@
 //! Runs attacks and experiments against a daemon's binary.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use tidegate_blackbox::attack::{Attack, Outcome, RunContext};
-use tidegate_blackbox::attacks;
+use tidegate_blackbox::attack::{Failure, RunContext};
 use tidegate_blackbox::fleet::{self, FleetExperiment};
-use tidegate_blackbox::load::findings::Findings;
-use tidegate_blackbox::load::{self, service};
+use tidegate_blackbox::load::service;
+use tidegate_blackbox::report::{self, show};
+use tidegate_blackbox::trial::Trial;
+use tidegate_blackbox::{attacks, load};
 
 /// Attack a daemon on loopback, or put load on it, and report whether it held.
 ///
@@ -67,110 +68,98 @@ struct Selection {
 }
 
 impl Selection {
-    /// The chosen members of `suite`, with the daemon's binary. An exit code when none is to be
-    /// run.
-    fn resolve<T>(
-        &self,
-        suite: &'static [T],
-        name_of: fn(&T) -> &str,
-        claim_of: fn(&T) -> &str,
-    ) -> Result<(Vec<&'static T>, PathBuf), ExitCode> {
-        let is_name = |part: &str| suite.iter().any(|member| name_of(member) == part);
+    /// The chosen members of `suite`.
+    fn chosen(&self, suite: &'static [Trial]) -> Vec<Trial> {
+        let is_name = |part: &str| suite.iter().any(|trial| trial.name == part);
         let is_chosen = |name: &str| {
             // A whole name means that member alone, although others may begin with it.
             let is_meant = |part: &String| name == part || !is_name(part) && name.starts_with(part.as_str());
             self.only.is_empty() || self.only.iter().any(is_meant)
         };
-        let chosen: Vec<_> = suite.iter().filter(|member| is_chosen(name_of(member))).collect();
+        suite.iter().filter(|trial| is_chosen(trial.name)).copied().collect()
+    }
+
+    /// Runs the chosen members of `suite` in settings that `adjusted` returns; whether all passed.
+    fn run(
+        &self,
+        suite: &'static [Trial],
+        adjusted: impl FnOnce(RunContext) -> RunContext,
+    ) -> Result<bool, Ended> {
+        let chosen = self.chosen(suite);
         if chosen.is_empty() {
-            eprintln!("nothing is called {:?}; list the names with --list", self.only);
-            return Err(ExitCode::from(2));
+            return Err(Ended::Misused(format!(
+                "nothing is called {:?}; list the names with --list",
+                self.only
+            )));
         }
         let Some(binary) = self.binary.as_deref().filter(|_| !self.list) else {
-            for member in chosen {
-                println!("{}\n    {}", name_of(member), claim_of(member));
-            }
-            return Err(ExitCode::SUCCESS);
+            let list: Vec<String> =
+                chosen.iter().map(|trial| format!("{}\n    {}", trial.name, trial.claim)).collect();
+            return match show(list.join("\n")) {
+                Ok(()) | Err(Failure::Unread) => Ok(true),
+                Err(failure) => Err(failure.into()),
+            };
         };
-        match binary.canonicalize() {
-            Ok(binary) => Ok((chosen, binary)),
-            Err(error) => {
-                eprintln!(
-                    "--binary {}: {error}; build it with `cargo build --profile dist -p tidegate-cli`",
-                    binary.display()
-                );
-                Err(ExitCode::from(2))
-            }
+        let context = adjusted(RunContext::of_binary(binary).map_err(Ended::Misused)?);
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        if !self.json {
+            show(format_args!("`{command}` on {}\n", report::machine()))?;
         }
+        let mut outcomes = Vec::new();
+        for trial in chosen {
+            let outcome = trial.run_in(&context);
+            if !self.json {
+                show(report::table(&outcome))?;
+            }
+            outcomes.push(outcome);
+        }
+        if self.json {
+            show(format_args!("{:#}", report::json(&command, &outcomes)))?;
+        } else {
+            show(report::summary(&outcomes))?;
+        }
+        Ok(!outcomes.iter().any(|outcome| outcome.findings.verdict().is_failure()))
+    }
+}
+
+/// Why the command ends early.
+enum Ended {
+    /// The command line is wrong.
+    Misused(String),
+    /// The output cannot be written, or an experiment failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
     }
 }
 
 fn main() -> ExitCode {
     let passed = match Arguments::parse().command {
         Command::Attack { selection, minutes } => {
-            let suite = attacks::suite::ATTACKS;
-            let chosen = selection.resolve(suite, |attack| attack.name, |attack| attack.expects);
-            chosen.map(|(chosen, binary)| attack(&chosen, &binary, minutes, selection.json))
+            selection.run(attacks::suite::ATTACKS, |context| context.with_minutes(minutes))
         }
         Command::Load { selection, quick } => {
-            let suite = load::suite::EXPERIMENTS;
-            let chosen = selection.resolve(suite, |experiment| experiment.name, |experiment| experiment.asks);
-            chosen.map(|(chosen, binary)| put_load(&chosen, &binary, quick, selection.json))
+            selection.run(load::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context })
         }
-        Command::Fleet(experiment) => Ok(fleet::run(&experiment)),
+        Command::Fleet(experiment) => fleet::run(&experiment).map_err(Ended::Failed),
         Command::ServeUpstream { workers } => return serve_upstream(workers),
     };
     match passed {
         Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(code) => code,
-    }
-}
-
-/// Whether no attack failed.
-fn attack(chosen: &[&Attack], binary: &Path, minutes: f64, as_json: bool) -> bool {
-    let context = RunContext::new(binary, minutes);
-    let mut outcomes = Vec::new();
-    for attack in chosen {
-        let outcome = attack.run_in(&context);
-        if !as_json {
-            println!("{}", attacks::report::paragraph(&outcome));
+        // Of a closed pipe nothing is said: a reader that ends, as `head` does, has what it wanted.
+        Ok(false) | Err(Ended::Failed(Failure::Unread)) => ExitCode::FAILURE,
+        Err(Ended::Failed(failure)) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
         }
-        outcomes.push(outcome);
-    }
-    if as_json {
-        println!("{:#}", attacks::report::json(&outcomes));
-    } else {
-        println!("\n{}", attacks::report::table(&outcomes));
-    }
-    !outcomes.iter().any(Outcome::is_failure)
-}
-
-/// Whether every figure meets its gate.
-fn put_load(chosen: &[&load::suite::Experiment], binary: &Path, quick: bool, as_json: bool) -> bool {
-    let option = if quick { " --quick" } else { "" };
-    let command = format!("cargo xtask acceptance overload{option} --binary {}", binary.display());
-    let context = RunContext::new(binary, 0.0);
-    let context = if quick { context.quick() } else { context };
-    if !as_json {
-        println!("`{command}` on {}\n", load::report::machine());
-    }
-    let mut all: Vec<(&str, Findings)> = Vec::new();
-    for experiment in chosen {
-        let findings = experiment.findings(&context);
-        if !as_json {
-            let title = format!("{}: {}", experiment.name, experiment.asks);
-            println!("{}", load::report::table(&title, &findings));
+        Err(Ended::Misused(text)) => {
+            eprintln!("{text}");
+            ExitCode::from(2)
         }
-        all.push((experiment.name, findings));
     }
-    if as_json {
-        println!("{:#}", load::report::json(&command, all.iter().map(|(name, findings)| (*name, findings))));
-    } else {
-        println!("{}", load::report::summary(all.iter().map(|(_, findings)| findings)));
-    }
-    let mut figures = all.iter().flat_map(|(_, findings)| findings.figures());
-    !figures.any(|figure| figure.verdict.is_failure())
 }
 
 /// Serves until standard input ends, which it does with the process that started this one.

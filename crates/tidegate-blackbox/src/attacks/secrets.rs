@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tidegate_test_support::TemporaryFolder;
 
-use crate::attack::{AttackResult, Failure, MEMORY_ABOVE_IDLE_MAX, RunContext, require};
+use crate::attack::{AttackResult, Failure, MEBIBYTES_ABOVE_IDLE_MAX, RunContext, require};
 use crate::daemon::{Daemon, START_MAX};
 
 /// The size of a file that is no password. It is sparse, and takes no disk.
@@ -69,7 +69,7 @@ pub(crate) fn huge_files(context: &RunContext) -> AttackResult {
             Ok(daemon) => daemon.start_peak_bytes(),
             Err(failure) => failure.peak_bytes,
         };
-        if peak > MEMORY_ABOVE_IDLE_MAX {
+        if peak > u64::from(MEBIBYTES_ABOVE_IDLE_MAX) << 20 {
             read.push(format!("{setting} takes {} MiB", peak >> 20));
         }
     }

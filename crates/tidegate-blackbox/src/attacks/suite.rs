@@ -1,12 +1,12 @@
 //! The table of all attacks.
 
-use crate::attack::Pace::{Brief, Long};
-use crate::attack::{Attack, Pace};
+use crate::attack::MEBIBYTES_ABOVE_IDLE_MAX;
 use crate::attacks::shared_parts::misconduct::{self, beside_misconduct};
 use crate::attacks::{
     authorization, certificates, connections, counters, departures, disk, floods, neighbour, permits,
     proxy_load, proxy_requests, redis, requests, secrets, shared_parts, waiting_memory,
 };
+use crate::trial::{Pace, Repetition, Trial};
 
 /// Brief attacks that the daemon does not withstand yet, so that the gate leaves them out. An
 /// attack that is fixed is taken out of this list; a test fails while a name here is no brief
@@ -14,18 +14,25 @@ use crate::attacks::{
 pub const NOT_YET_HELD: &[&str] = &[];
 
 /// The attacks that the gate runs: the brief ones without [`NOT_YET_HELD`].
-pub fn gated() -> impl Iterator<Item = &'static Attack> {
+pub fn gated() -> impl Iterator<Item = &'static Trial> {
     ATTACKS.iter().filter(|attack| attack.pace == Pace::Brief && !NOT_YET_HELD.contains(&attack.name))
 }
 
 macro_rules! attacks {
-    ($($name:literal $pace:ident $run:expr => $expects:literal;)*) => {
-        &[$(Attack { name: $name, pace: $pace, run: $run, expects: $expects }),*]
+    ($($name:literal $pace:ident $run:expr => $claim:literal;)*) => {
+        &[$(Trial {
+            name: $name,
+            claim: $claim,
+            pace: Pace::$pace,
+            repeats: Repetition::Run,
+            mebibytes_max: Some(MEBIBYTES_ABOVE_IDLE_MAX),
+            run: |context, findings| findings.attacked(($run)(context)),
+        }),*]
     };
 }
 
 /// All attacks, in the order in which they run.
-pub const ATTACKS: &[Attack] = attacks! {
+pub const ATTACKS: &[Trial] = attacks! {
     "settled-permits-of-one-key" Brief
         |context| permits::settled_permits(context, |_, _| "eve".to_owned()) =>
         "140 000 permits that one user took and released leave room for another namespace";

@@ -8,16 +8,8 @@ use std::process::Command;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::attack::{Failure, RunContext};
-use crate::load::report;
-
-/// The settings of runs of this binary of the daemon.
-pub(super) fn context(binary: &Path) -> Result<RunContext, Failure> {
-    // Daemons run in folders of their own.
-    let found = binary.canonicalize();
-    let binary = found.map_err(|error| Failure::Unfinished(format!("{}: {error}", binary.display())))?;
-    Ok(RunContext::new(&binary, 0.0))
-}
+use crate::attack::Failure;
+use crate::report::{self, show};
 
 /// The machine in words, with what else it does.
 fn machine() -> String {
@@ -42,19 +34,19 @@ pub(super) struct FigureTable<'arguments> {
 }
 
 impl<'arguments> FigureTable<'arguments> {
-    pub(super) fn begin(columns: &'static str, json: Option<&'arguments Path>) -> Self {
+    pub(super) fn begin(columns: &'static str, json: Option<&'arguments Path>) -> Result<Self, Failure> {
         let columns: Vec<_> = columns.split_whitespace().collect();
-        println!("\n{}\n", machine());
-        println!("| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
-        Self { columns, json }
+        let (titles, rule) = (columns.join(" | "), "---|".repeat(columns.len()));
+        show(format_args!("\n{}\n\n| {titles} |\n|{rule}", machine()))?;
+        Ok(Self { columns, json })
     }
 
     /// Adds the figures of a run.
-    pub(super) fn add(&self, figures: &Value) -> std::io::Result<()> {
+    pub(super) fn add(&self, figures: &Value) -> Result<(), Failure> {
         let cells: Vec<String> = self.columns.iter().map(|column| cell(&figures[*column])).collect();
-        println!("| {} |", cells.join(" | "));
+        show(format_args!("| {} |", cells.join(" | ")))?;
         let Some(path) = self.json else { return Ok(()) };
-        writeln!(File::options().create(true).append(true).open(path)?, "{figures}")
+        Ok(writeln!(File::options().create(true).append(true).open(path)?, "{figures}")?)
     }
 }
 

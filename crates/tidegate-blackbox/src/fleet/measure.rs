@@ -15,7 +15,7 @@ use super::attempt::{
 };
 use super::bound::beyond_rate;
 use super::disturbance::{Disturbance, FaultStep};
-use super::figures::{FigureTable, context, name_of};
+use super::figures::{FigureTable, name_of};
 use super::load::{self, LoadPattern};
 use super::testbed::{DaemonFleet, StoreKind, StoreNodes};
 use crate::attack::{Failure, RunContext};
@@ -155,10 +155,10 @@ impl SortedInstants {
 
 /// Measures, and prints a table for each part.
 pub(super) fn run(arguments: &MeasureArguments) -> Result<(), Failure> {
-    let context = context(&arguments.binary)?;
+    let context = RunContext::of_binary(&arguments.binary).map_err(Failure::Unfinished)?;
     let is_chosen = |part| arguments.parts.is_empty() || arguments.parts.contains(part);
     for part in MeasuredPart::value_variants().iter().filter(|part| is_chosen(part)) {
-        let report = FigureTable::begin(part.columns(), arguments.json.as_deref());
+        let report = FigureTable::begin(part.columns(), arguments.json.as_deref())?;
         // Latencies are measured in rounds, so that a slow moment meets all of them.
         let rounds = if *part == MeasuredPart::Latency && !arguments.quick { 3 } else { 1 };
         let plans = arguments.plans(*part);

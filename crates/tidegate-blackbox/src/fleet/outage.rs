@@ -21,7 +21,7 @@ use super::disturbance::Disturbance;
 use super::disturbance::FaultStep::{
     self, KillMember, KillStore, PauseStore, ResumeStore, StartMember, StartStore, WipeStore,
 };
-use super::figures::{FigureTable, context, name_of};
+use super::figures::{FigureTable, name_of};
 use super::testbed::{DaemonFleet, StoreKind, busy_seconds, processor_seconds};
 use crate::attack::{Failure, RunContext};
 
@@ -135,8 +135,8 @@ pub struct OutageArguments {
 
 /// Carries runs out; whether all passed their checks.
 pub(super) fn run(arguments: &OutageArguments) -> Result<bool, Failure> {
-    let context = context(&arguments.binary)?;
-    let report = FigureTable::begin(COLUMNS, arguments.json.as_deref());
+    let context = RunContext::of_binary(&arguments.binary).map_err(Failure::Unfinished)?;
+    let report = FigureTable::begin(COLUMNS, arguments.json.as_deref())?;
     let mut has_held = true;
     for run in &RUNS {
         if arguments.only.is_empty() || arguments.only.iter().any(|only| only == run.name) {

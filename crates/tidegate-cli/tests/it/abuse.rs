@@ -4,8 +4,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use tidegate_blackbox::attack::{Failure, Pace, RunContext};
-use tidegate_blackbox::attacks::{report, suite};
+use tidegate_blackbox::attack::RunContext;
+use tidegate_blackbox::attacks::suite;
+use tidegate_blackbox::findings::Verdict;
+use tidegate_blackbox::report;
+use tidegate_blackbox::trial::Pace;
 
 /// Whether an attack is one on the parts of those who share a resource.
 fn is_on_parts(name: &str) -> bool {
@@ -28,10 +31,13 @@ fn withstands(is_meant: impl Fn(&str) -> bool, test: &str) {
     let (mut failures, mut skipped) = (Vec::new(), Vec::new());
     for attack in suite::gated().filter(|attack| is_meant(attack.name)) {
         let outcome = attack.run_in(&context);
-        if let Err(Failure::Skipped(reason)) = &outcome.seen {
-            skipped.push(format!("{} ({reason})", attack.name));
-        } else if outcome.is_failure() {
-            failures.push(report::paragraph(&outcome));
+        match outcome.findings.verdict() {
+            Verdict::Skipped => {
+                let reasons = outcome.findings.figures().iter().map(|figure| &*figure.note);
+                skipped.push(format!("{} ({})", attack.name, reasons.collect::<Vec<_>>().join(", ")));
+            }
+            verdict if verdict.is_failure() => failures.push(report::table(&outcome)),
+            _ => {}
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::attack::{Failure, RunContext};
-use crate::load::findings::{Findings, Gate};
+use crate::findings::{Findings, Gate};
 use crate::load::gauges::Gauges;
 use crate::load::generator;
 use crate::load::schedule::{Schedule, Stream};

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::attack::{Failure, RunContext};
-use crate::load::findings::{Findings, Gate};
+use crate::findings::{Findings, Gate};
 use crate::load::generator;
 use crate::load::measurement::{Measurement, millis};
 use crate::load::schedule::Schedule;

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::attack::Failure;
-use crate::load::findings::{Findings, Gate};
+use crate::findings::{Findings, Gate};
 use crate::load::gauges::{self, Gauges};
 use crate::load::testbed::Testbed;
 

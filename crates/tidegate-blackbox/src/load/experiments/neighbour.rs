@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::attack::{Failure, RunContext};
-use crate::load::findings::{Findings, Gate};
+use crate::findings::{Findings, Gate};
 use crate::load::measurement::Measurement;
 use crate::load::schedule::Schedule;
 use crate::load::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, OTHER, Testbed, on_time};

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::attack::{Failure, RunContext};
+use crate::findings::{Findings, Gate};
 use crate::load::experiments::idleness::{EMPTY_AFTER, judge_empty, judge_level, time_until_normal};
-use crate::load::findings::{Findings, Gate};
 use crate::load::gauges;
 use crate::load::generator;
 use crate::load::measurement::{Ending, Measurement, Sample};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::attack::{Failure, RunContext};
 use crate::raw::{self, RawConnection};
 
+use crate::findings::{Findings, Gate};
 use crate::load::experiments::idleness::EMPTY_AFTER;
-use crate::load::findings::{Findings, Gate};
 use crate::load::gauges::{self, Gauges};
 use crate::load::testbed::{APP_WORKERS, AppPlaces, GOLD, Testbed};
 

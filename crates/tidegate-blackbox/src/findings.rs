@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use crate::attack::{AttackResult, Failure};
 use crate::load::measurement::{LATENESS_P99_MAX, Measurement, millis};
+
+/// The figure of an attack, which is a verdict alone.
+const ATTACK: &str = "the daemon withstands it";
 
 /// The condition on a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,40 +26,47 @@ impl Gate {
     }
 }
 
-/// Whether a figure is as it must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether a figure is as it must be. The last of several verdicts is that of a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
+    /// It has no gate.
+    #[default]
+    Shown,
     /// It meets its gate.
     Passed,
-    /// It does not.
-    Failed,
-    /// It could not be read, which is a failure of the suite too.
-    Absent,
+    /// Something that it needs is missing on this machine.
+    Skipped,
     /// The generator was late, so the figure says nothing; a failure of the suite too.
     Uncounted,
-    /// It has no gate.
-    Shown,
+    /// It could not be read, which is a failure of the suite too.
+    Absent,
+    /// It does not meet its gate.
+    Failed,
 }
 
 impl Verdict {
+    /// Those that are counted, in the order of reports.
+    pub const COUNTED: [Self; 5] = [Self::Passed, Self::Failed, Self::Absent, Self::Uncounted, Self::Skipped];
+
     /// A word for people.
     pub fn word(self) -> &'static str {
         match self {
-            Self::Passed => "pass",
-            Self::Failed => "FAIL",
-            Self::Absent => "ABSENT",
-            Self::Uncounted => "DOES NOT COUNT",
             Self::Shown => "",
+            Self::Passed => "pass",
+            Self::Skipped => "skipped",
+            Self::Uncounted => "DOES NOT COUNT",
+            Self::Absent => "ABSENT",
+            Self::Failed => "FAIL",
         }
     }
 
     /// Whether the suite fails because of it.
     pub fn is_failure(self) -> bool {
-        matches!(self, Self::Failed | Self::Absent | Self::Uncounted)
+        self >= Self::Uncounted
     }
 }
 
-/// A figure of an experiment.
+/// A figure of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Its name.
@@ -72,7 +83,7 @@ pub struct Figure {
     pub note: String,
 }
 
-/// The figures of an experiment.
+/// The figures of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
     figures: Vec<Figure>,
@@ -126,9 +137,25 @@ impl Findings {
         }
     }
 
-    /// Notes that the experiment could not be run to its end.
-    pub fn unfinished(&mut self, reason: &str) {
-        self.add("the experiment could not be finished", None, "", None, Verdict::Absent, reason);
+    /// Adds the result of an attack.
+    pub fn attacked(&mut self, result: AttackResult) -> Result<(), Failure> {
+        self.add(ATTACK, None, "", None, Verdict::Passed, &result?);
+        Ok(())
+    }
+
+    /// Notes why the trial ended before its time.
+    pub fn end(&mut self, failure: &Failure) {
+        let (name, verdict) = match failure {
+            Failure::GotThrough(_) => (ATTACK, Verdict::Failed),
+            Failure::Unfinished(_) | Failure::Unread => ("the trial could not be finished", Verdict::Absent),
+            Failure::Skipped(_) => ("the trial could not be run", Verdict::Skipped),
+        };
+        self.add(name, None, "", None, verdict, &failure.to_string());
+    }
+
+    /// The verdict on all figures together.
+    pub fn verdict(&self) -> Verdict {
+        self.figures.iter().map(|figure| figure.verdict).max().unwrap_or_default()
     }
 
     fn add(
