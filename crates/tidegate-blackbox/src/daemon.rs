@@ -21,6 +21,9 @@ pub const START_MAX: Duration = Duration::from_secs(10);
 /// How often a starting daemon is looked at.
 const START_LOOK: Duration = Duration::from_millis(10);
 
+/// Ticks a second in the statistics that Linux shows, on every machine.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// The most bytes of the daemon's log that are kept. Later lines are only counted.
 const LOG_BYTES_MAX: usize = 4 << 20;
 
@@ -85,6 +88,17 @@ impl<'context> Daemon<'context> {
     pub fn start_without_spare_memory(context: &'context RunContext, config: &str) -> Result<Self, Failure> {
         let mut command = Command::new(context.binary());
         command.env("MIMALLOC_PURGE_DELAY", "0");
+        Self::start_by(context, TemporaryFolder::new(), config, command)
+    }
+
+    /// As [`Daemon::start`], on one processor.
+    pub fn start_on_processor(
+        context: &'context RunContext,
+        config: &str,
+        processor: u32,
+    ) -> Result<Self, Failure> {
+        let mut command = Command::new("taskset");
+        command.arg("-c").arg(processor.to_string()).arg(context.binary());
         Self::start_by(context, TemporaryFolder::new(), config, command)
     }
 
@@ -321,4 +335,17 @@ fn keep_log(output: impl Read + Send + 'static, log: Arc<Mutex<DaemonLog>>) -> t
             }
         }
     })
+}
+
+/// Seconds of processor time that a process has taken, by its id.
+pub(crate) fn processor_seconds(process: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the name, which may contain anything.
+    ticks(stat.rsplit(')').next().unwrap_or_default(), &[11, 12])
+}
+
+/// The sum of these fields of a line of statistics, in seconds.
+pub(crate) fn ticks(line: &str, fields: &[usize]) -> f64 {
+    let numbers = line.split_whitespace().enumerate().filter(|(index, _)| fields.contains(index));
+    numbers.filter_map(|(_, number)| number.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
 }

@@ -107,7 +107,7 @@ pub fn once_a_year(key: &str, value: &str) -> RateLimitDescriptor {
 }
 
 /// The bytes of a call: the message in its frame.
-pub fn framed(request: &RateLimitRequest) -> Vec<u8> {
+pub fn framed(request: &impl Message) -> Vec<u8> {
     let message = request.encode_to_vec();
     let length = u32::try_from(message.len()).expect("a message is far below 4 GiB");
     [&[0][..], &length.to_be_bytes(), &message].concat()

@@ -15,6 +15,7 @@
 //! - [`attacks`]: the attacks, one file a family; the table of all
 //! - [`load`]: experiments under load, and the parts that they are made of
 //! - [`fleet`]: experiments with a fleet of daemons on one Redis
+//! - [`protocols`]: the processor time of an answer over each protocol
 //! - [`daemon`]: the process under attack, its addresses, its log and its memory
 //! - [`http1`], [`http2`], [`grpc`], `resp`, [`tls`]: clients that keep the rules
 //! - [`raw`], [`http2_frames`]: connections that may break them
@@ -31,6 +32,7 @@ pub mod http2;
 pub mod http2_frames;
 pub mod load;
 mod loopback;
+pub mod protocols;
 pub mod raw;
 pub mod redis_relay;
 pub mod report;

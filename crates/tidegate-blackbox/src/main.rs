@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use tidegate_blackbox::attack::{Failure, RunContext};
 use tidegate_blackbox::fleet::{self, FleetExperiment};
 use tidegate_blackbox::load::service;
+use tidegate_blackbox::protocols::{self, ProtocolArguments};
 use tidegate_blackbox::report::{self, show};
 use tidegate_blackbox::trial::Trial;
 use tidegate_blackbox::{attacks, load};
@@ -44,6 +45,10 @@ enum Command {
     /// Put load on a fleet of daemons on one Redis.
     #[command(subcommand)]
     Fleet(FleetExperiment),
+    /// Measure the processor time of an answer over each protocol, rivals beside.
+    ///
+    /// Needs wrk, h2load, redis-benchmark, redis-server and taskset.
+    Protocols(ProtocolArguments),
     /// Be an upstream with this many workers; the experiments start it.
     #[command(hide = true)]
     ServeUpstream { workers: usize },
@@ -145,6 +150,7 @@ fn main() -> ExitCode {
             selection.run(load::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context })
         }
         Command::Fleet(experiment) => fleet::run(&experiment).map_err(Ended::Failed),
+        Command::Protocols(arguments) => protocols::run(&arguments).map(|()| true).map_err(Ended::Failed),
         Command::ServeUpstream { workers } => return serve_upstream(workers),
     };
     match passed {

@@ -129,7 +129,11 @@ fn run(context: &RunContext, protocol: WaitingProtocol, filled: FilledMemory) ->
     let (most, grown) = (waiting(), daemon.growth().saturating_sub(before));
     let bound = bound_mib << 20;
     let part = grown * 100 / bound;
-    let text = format!("{protocol:?}: {most} wait, {} KiB for {bound_mib} MiB, {part} %", grown >> 10);
+    let each = grown / most.max(1) as u64;
+    let text = format!(
+        "{protocol:?}: {most} wait, {} KiB for {bound_mib} MiB, {part} %, {each} bytes each",
+        grown >> 10
+    );
     require!(callers.len() < CALLERS_MAX && most >= STEP && part <= filled.growth_max, "{text}")?;
     drop(callers);
     require!(

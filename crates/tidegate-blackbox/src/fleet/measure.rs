@@ -19,6 +19,7 @@ use super::figures::{FigureTable, name_of};
 use super::load::{self, LoadPattern};
 use super::testbed::{DaemonFleet, StoreKind, StoreNodes};
 use crate::attack::{Failure, RunContext};
+use crate::protocols::BY_HAND;
 
 /// Units a second of the limit; its burst is as many units.
 const RATE: f64 = 1000.0;
@@ -33,9 +34,6 @@ const CONNECTIONS_MAX: usize = 32;
 
 /// When a disturbance begins, in seconds.
 const BEGINS: f64 = 15.0;
-
-/// The usual script, as people write it by hand.
-const BY_HAND: &str = include_str!("../../../tidegate-bench/gcra.lua");
 
 /// A limit by its name in reports, as a policy has it. `refusing` is `leased` that spends nothing
 /// but leases while the store is silent.

@@ -22,8 +22,9 @@ use super::disturbance::FaultStep::{
     self, KillMember, KillStore, PauseStore, ResumeStore, StartMember, StartStore, WipeStore,
 };
 use super::figures::{FigureTable, name_of};
-use super::testbed::{DaemonFleet, StoreKind, busy_seconds, processor_seconds};
+use super::testbed::{DaemonFleet, StoreKind, busy_seconds};
 use crate::attack::{Failure, RunContext};
+use crate::daemon::processor_seconds;
 
 const MEMBERS: usize = 10;
 const LEASE_PERIOD_S: f64 = 5.0;

@@ -9,12 +9,9 @@ use serde_json::Value;
 use tidegate_test_support::{RedisServer, until};
 
 use crate::attack::{Failure, RunContext};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, processor_seconds, ticks};
 use crate::http1;
 use crate::redis_relay::{RedisRelay, RelayMode};
-
-/// Ticks a second in the statistics that Linux shows, on every machine.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The kinds of stores that members share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,20 +205,8 @@ pub(super) fn is_ready(member: SocketAddr) -> bool {
     http1::ask(member, http1::get("/readyz")).is_ok_and(|answer| answer.status == 200)
 }
 
-/// Seconds of processor time that a process has taken, by its id.
-pub(super) fn processor_seconds(process: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Behind the name, which may contain anything.
-    ticks(stat.rsplit(')').next().unwrap_or_default(), &[11, 12])
-}
-
 /// Seconds of processor time that the whole machine has spent, not idle and not waiting for disks.
 pub(super) fn busy_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     ticks(stat.lines().next().unwrap_or_default(), &[1, 2, 3, 6, 7, 8])
-}
-
-fn ticks(line: &str, fields: &[usize]) -> f64 {
-    let numbers = line.split_whitespace().enumerate().filter(|(index, _)| fields.contains(index));
-    numbers.filter_map(|(_, number)| number.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
 }

@@ -36,6 +36,11 @@ impl ServiceProcess {
         Err(Error::other(format!("the upstream printed no address but {line:?}")))
     }
 
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
