@@ -7,8 +7,7 @@ use std::net::SocketAddr;
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::client::conn::http2::SendRequest;
 use prost::Message;
 use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
 use tidegate_wire::envoy::{
@@ -23,7 +22,8 @@ use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use crate::attack::Failure;
-use crate::http1::{READ_TIMEOUT, connect, runtime};
+use crate::http1::{READ_TIMEOUT, runtime};
+use crate::http2::begin;
 
 /// The path of the service's only call.
 pub const PATH: &str = SHOULD_RATE_LIMIT;
@@ -31,7 +31,7 @@ pub const PATH: &str = SHOULD_RATE_LIMIT;
 /// A connection, which runs on the thread that asks.
 #[derive(Debug)]
 pub struct GrpcClient {
-    sender: http2::SendRequest<Body>,
+    sender: SendRequest<Body>,
     runtime: Runtime,
 }
 
@@ -39,14 +39,7 @@ impl GrpcClient {
     /// Connects to `address`.
     pub fn open(address: SocketAddr) -> Result<Self> {
         let runtime = runtime()?;
-        let sender = runtime.block_on(async {
-            let stream = TokioIo::new(connect(address).await?);
-            let (sender, connection) =
-                http2::handshake(TokioExecutor::new(), stream).await.map_err(Error::other)?;
-            // Ends with the runtime.
-            tokio::spawn(connection);
-            Ok::<_, Error>(sender)
-        })?;
+        let sender = runtime.block_on(begin(address))?;
         Ok(Self { sender, runtime })
     }
 

@@ -1,81 +1,55 @@
-//! A client for HTTP/2 that sends one request a connection.
+//! A client for HTTP/2 that keeps the rules and sends one request a connection.
 
+use std::io::{Error, Result as IoResult};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::iter;
 use http::{Request, Uri};
+use http_body_util::StreamBody;
+use hyper::body::{Body, Frame};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::time::timeout;
 
 use crate::attack::Failure;
+use crate::http1::{READ_TIMEOUT, connect, runtime};
 
-/// How long one request may take.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
-
-/// An answer.
-#[derive(Clone, Debug)]
-pub struct Http2Answer {
-    /// Its status.
-    pub status: u16,
-    /// Its headers and trailers.
-    pub headers: http::HeaderMap,
-    /// Its body.
-    pub body: Vec<u8>,
+/// Connects to `address`.
+pub(crate) async fn begin<B>(address: SocketAddr) -> IoResult<SendRequest<B>>
+where
+    B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + Unpin + 'static,
+{
+    let stream = TokioIo::new(connect(address).await?);
+    let (sender, connection) = handshake(TokioExecutor::new(), stream).await.map_err(Error::other)?;
+    // Ends with the runtime.
+    tokio::spawn(connection);
+    Ok(sender)
 }
 
-/// Sends a request to `authority` with the fields `headers`, which may repeat a name, on a
-/// connection of its own. Without `body` the request ends with its headers; with one it has no
-/// `content-length`.
+/// The status of the answer to a request to `authority` with the fields `headers`, which may repeat
+/// a name. The body has no `content-length`; without one the request ends with its headers.
 pub fn ask(
     address: SocketAddr,
     method: &str,
     path: &str,
     authority: &str,
     headers: &[(&str, &str)],
-    body: Option<&[u8]>,
-) -> Result<Http2Answer, Failure> {
+    body: Option<&'static [u8]>,
+) -> Result<u16, Failure> {
     let uri = Uri::builder().scheme("http").authority(authority).path_and_query(path).build();
     let mut request = Request::builder().method(method).uri(uri.map_err(unfinished)?);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(()).map_err(unfinished)?;
-    let body = body.map(Bytes::copy_from_slice);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let answer = tokio::time::timeout(REQUEST_MAX, exchange(address, request, body)).await;
-        answer.map_err(|_| Failure::GotThrough("HTTP/2: no answer in 10 s".to_owned()))?
+    let frames = body.map(|body| Ok::<_, Error>(Frame::data(Bytes::from_static(body))));
+    let request = request.body(StreamBody::new(iter(frames))).map_err(unfinished)?;
+    runtime()?.block_on(async {
+        let mut sender = begin(address).await?;
+        let answer = timeout(READ_TIMEOUT, sender.send_request(request)).await;
+        let answer = answer.map_err(|_| Failure::GotThrough("HTTP/2: no answer in 10 s".to_owned()))?;
+        Ok(answer.map_err(unfinished)?.status().as_u16())
     })
-}
-
-async fn exchange(
-    address: SocketAddr,
-    request: Request<()>,
-    body: Option<Bytes>,
-) -> Result<Http2Answer, Failure> {
-    let stream = tokio::net::TcpStream::connect(address).await?;
-    let (client, connection) = h2::client::handshake(stream).await.map_err(unfinished)?;
-    // Ends with the runtime.
-    tokio::spawn(connection);
-    let mut client = client.ready().await.map_err(unfinished)?;
-    let (response, mut sender) = client.send_request(request, body.is_none()).map_err(unfinished)?;
-    if let Some(body) = body {
-        // A server may answer before it takes the body, and reset the stream after that.
-        let _ = sender.send_data(body, true);
-    }
-    let response = response.await.map_err(unfinished)?;
-    let status = response.status().as_u16();
-    let mut headers = response.headers().clone();
-    let mut received = response.into_body();
-    let mut body = Vec::new();
-    while let Some(piece) = received.data().await {
-        let piece = piece.map_err(unfinished)?;
-        let _ = received.flow_control().release_capacity(piece.len());
-        body.extend_from_slice(&piece);
-    }
-    if let Ok(Some(trailers)) = received.trailers().await {
-        headers.extend(trailers);
-    }
-    Ok(Http2Answer { status, headers, body })
 }
 
 fn unfinished(error: impl core::fmt::Display) -> Failure {

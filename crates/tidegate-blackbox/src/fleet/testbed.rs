@@ -11,7 +11,7 @@ use tidegate_test_support::{RedisServer, until};
 use crate::attack::{Failure, RunContext};
 use crate::daemon::{Daemon, processor_seconds, ticks};
 use crate::http1;
-use crate::redis_relay::{RedisRelay, RelayMode};
+use crate::redis_relay::{RedisRelay, RelayMode, start_server};
 
 /// The kinds of stores that members share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +44,8 @@ impl StoreNodes {
             StoreKind::Durable => (1, &["--appendonly", "yes", "--appendfsync", "always"]),
             StoreKind::Cluster => (6, &["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]),
         };
-        let nodes: Option<Vec<_>> = (0..count).map(|_| RedisServer::start(arguments)).collect();
-        let missing = || Failure::Skipped("redis-server is not installed".to_owned());
-        let mut store =
-            Self { nodes: nodes.ok_or_else(missing)?, arguments: arguments.to_vec(), relay: None };
+        let nodes = (0..count).map(|_| start_server(arguments)).collect::<Result<_, _>>()?;
+        let mut store = Self { nodes, arguments: arguments.to_vec(), relay: None };
         if kind == StoreKind::Relayed {
             store.relay = Some(RedisRelay::start(&store.nodes[0])?);
         }
