@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, ExprLit, Item, ItemMod, Lit, Meta, Token};
+use syn::{Attribute, Expr, ExprLit, Ident, Item, ItemMod, Lit, Meta, Token};
 
 /// The modules below one `lib.rs` or `main.rs`, the root first.
 #[derive(Default)]
@@ -141,4 +141,21 @@ pub(crate) fn attributes_of(item: &Item) -> &[Attribute] {
         Item::Use(item) => &item.attrs,
         _ => &[],
     }
+}
+
+/// The name that an item defines.
+pub(crate) fn name_of(item: &Item) -> Option<&Ident> {
+    Some(match item {
+        Item::Const(item) => &item.ident,
+        Item::Enum(item) => &item.ident,
+        Item::Fn(item) => &item.sig.ident,
+        Item::Macro(item) => item.ident.as_ref()?,
+        Item::Static(item) => &item.ident,
+        Item::Struct(item) => &item.ident,
+        Item::Trait(item) => &item.ident,
+        Item::TraitAlias(item) => &item.ident,
+        Item::Type(item) => &item.ident,
+        Item::Union(item) => &item.ident,
+        _ => return None,
+    })
 }

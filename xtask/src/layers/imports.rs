@@ -10,7 +10,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{ImplItem, Item, ItemMacro, ItemUse, Macro, Path, UseTree, Visibility};
 
-use crate::module_tree::{ModuleTree, attributes_of, is_for_tests};
+use crate::module_tree::{ModuleTree, attributes_of, is_for_tests, name_of};
 
 /// For each file, by position: the files it uses, each with the names that it takes from there.
 pub(super) type Uses = Vec<BTreeMap<usize, BTreeSet<String>>>;
@@ -76,7 +76,7 @@ impl<'tree> Names<'tree> {
         for module in &tree.modules {
             let mut scope = ScopeReader::default();
             module.items.iter().for_each(|item| scope.visit_item(item));
-            scope.scope.items.extend(module.items.iter().filter_map(name_of));
+            scope.scope.items.extend(module.items.iter().filter_map(name_of).map(ToString::to_string));
             exported_macros.extend(scope.exported_macros.into_iter().map(|name| (name, module.file)));
             scopes.push(scope.scope);
         }
@@ -146,24 +146,6 @@ impl<'tree> Names<'tree> {
     }
 }
 
-/// The name that an item defines.
-fn name_of(item: &Item) -> Option<String> {
-    let name = match item {
-        Item::Const(item) => &item.ident,
-        Item::Enum(item) => &item.ident,
-        Item::Fn(item) => &item.sig.ident,
-        Item::Macro(item) => item.ident.as_ref()?,
-        Item::Static(item) => &item.ident,
-        Item::Struct(item) => &item.ident,
-        Item::Trait(item) => &item.ident,
-        Item::TraitAlias(item) => &item.ident,
-        Item::Type(item) => &item.ident,
-        Item::Union(item) => &item.ident,
-        _ => return None,
-    };
-    Some(name.to_string())
-}
-
 /// Collects the imports of a module, those inside its functions included.
 #[derive(Default)]
 struct ScopeReader {
@@ -196,7 +178,7 @@ impl<'ast> Visit<'ast> for ScopeReader {
         }
         // Items that a macro takes, such as those of `pin_project!`, are defined here.
         if let Ok(file) = item.mac.parse_body::<syn::File>() {
-            self.scope.items.extend(file.items.iter().filter_map(name_of));
+            self.scope.items.extend(file.items.iter().filter_map(name_of).map(ToString::to_string));
         }
     }
 }

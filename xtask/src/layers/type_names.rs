@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use syn::visit::{self, Visit};
-use syn::{Ident, Item, ItemEnum, ItemMacro, ItemStruct, ItemTrait, ItemTraitAlias, ItemType, ItemUnion};
+use syn::{Item, ItemMacro};
 
-use crate::module_tree::{ModuleTree, attributes_of, is_for_tests};
+use crate::module_tree::{ModuleTree, attributes_of, is_for_tests, name_of};
 
 /// Type names of the crate that more than one type has, each with the places of those types.
 ///
@@ -37,49 +37,31 @@ struct DefinedTypes {
     found: Vec<(String, usize)>,
 }
 
-impl DefinedTypes {
-    fn add(&mut self, name: &Ident) {
-        self.found.push((name.to_string(), name.span().start().line));
-    }
-}
-
 impl<'ast> Visit<'ast> for DefinedTypes {
     fn visit_item(&mut self, item: &'ast Item) {
-        if !is_for_tests(attributes_of(item)) {
-            visit::visit_item(self, item);
+        if is_for_tests(attributes_of(item)) {
+            return;
         }
-    }
-
-    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
-        self.add(&item.ident);
-    }
-
-    fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
-        self.add(&item.ident);
-    }
-
-    fn visit_item_union(&mut self, item: &'ast ItemUnion) {
-        self.add(&item.ident);
-    }
-
-    fn visit_item_type(&mut self, item: &'ast ItemType) {
-        self.add(&item.ident);
-    }
-
-    fn visit_item_trait_alias(&mut self, item: &'ast ItemTraitAlias) {
-        self.add(&item.ident);
-    }
-
-    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
-        self.add(&item.ident);
-        visit::visit_item_trait(self, item);
+        let is_type = matches!(
+            item,
+            Item::Struct(_)
+                | Item::Enum(_)
+                | Item::Union(_)
+                | Item::Type(_)
+                | Item::Trait(_)
+                | Item::TraitAlias(_)
+        );
+        if let Some(name) = name_of(item).filter(|_| is_type) {
+            self.found.push((name.to_string(), name.span().start().line));
+        }
+        visit::visit_item(self, item);
     }
 
     fn visit_item_macro(&mut self, item: &'ast ItemMacro) {
         // `pin_project! { struct .. }` and its like take items; other macros do not parse as items.
         if let Ok(file) = item.mac.parse_body::<syn::File>() {
             for item in &file.items {
-                visit::visit_item(self, item);
+                self.visit_item(item);
             }
         }
     }
