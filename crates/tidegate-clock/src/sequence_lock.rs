@@ -41,8 +41,8 @@ impl<const WORDS: usize> SequenceLock<WORDS> {
         (self.version.load(Ordering::Relaxed) == version).then_some((version, words))
     }
 
-    /// Replaces the words of the version that [`SequenceLock::read`] returned. Returns whether it did:
-    /// not if another thread was first, or the lock is closed.
+    /// Replaces the words of the version that [`SequenceLock::read`] returned. Returns whether it
+    /// did: not if another thread was first, or the lock is closed.
     pub(crate) fn replace(&self, version: u64, words: [u64; WORDS]) -> bool {
         // Relaxed: `read`, which the version is from, put its words before those below.
         let taken = self.version.compare_exchange(version, version + 1, Ordering::Relaxed, Ordering::Relaxed);
