@@ -7,6 +7,9 @@ use std::time::{Duration, SystemTime};
 use dashmap::DashMap;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use ratelimit::Ratelimiter;
+use tidegate_core::Timestamp;
+
+use crate::calls::MutexedLog;
 
 /// A token bucket's numbers in a form that all of them take.
 #[derive(Clone, Copy, Debug)]
@@ -110,5 +113,29 @@ impl Ratelimits {
             .build()
             .expect("the numbers of a benchmark are valid");
         self.0.entry(key.to_owned()).or_insert(one).try_wait().is_ok()
+    }
+}
+
+/// A log of instants behind a lock for each key, in a `dashmap`: an exact sliding window with keys.
+#[derive(Debug)]
+pub struct KeyedLogs(DashMap<String, MutexedLog>, (usize, Duration));
+
+impl KeyedLogs {
+    /// Its name in tables.
+    pub const NAME: &str = "mutexed logs in a dashmap";
+
+    /// Logs that admit `limit` in any `window`.
+    pub fn new(limit: usize, window: Duration) -> Self {
+        Self(DashMap::new(), (limit, window))
+    }
+
+    /// Whether it admits one unit.
+    #[inline]
+    pub fn check(&self, key: &str, now: Timestamp) -> bool {
+        if let Some(log) = self.0.get(key) {
+            return log.admit(now);
+        }
+        let (limit, window) = self.1;
+        self.0.entry(key.to_owned()).or_insert_with(|| MutexedLog::new(limit, window)).admit(now)
     }
 }

@@ -1,7 +1,8 @@
 //! The workload: keys, their popularity, limits and the clock.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tidegate_clock::{Clock as _, SystemClock};
 use tidegate_core::algorithm::Bucket;
 use tidegate_core::{Algorithm, Limit, Rate, TableConfig, Timestamp};
 use tidegate_store::conformance::Random;
@@ -17,23 +18,26 @@ pub const DRAWS: usize = 1 << 21;
 /// The seed of every table and every draw: a run can be repeated.
 pub const SEED: [u64; 4] = [0x746f, 0x6265, 0x6d65, 0x6173];
 
-/// The clock of the library's users: a wall-clock anchor read once, then monotonic time.
+/// The clock of the library's users, moved so that every run begins at one instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    anchor_ns: u64,
-    start: Instant,
+    clock: &'static SystemClock,
+    started: Timestamp,
 }
 
 impl Clock {
     /// A clock that stands at the same instant in every run and runs from now.
     pub fn start() -> Self {
-        Self { anchor_ns: START.as_nanos(), start: Instant::now() }
+        // A clock of a measurement is never freed.
+        let clock: &SystemClock = Box::leak(Box::default());
+        Self { clock, started: clock.now() }
     }
 
     /// Reads the clock.
     #[inline]
     pub fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.anchor_ns + self.start.elapsed().as_nanos() as u64)
+        let since = self.clock.now().as_nanos() - self.started.as_nanos();
+        Timestamp::from_nanos(START.as_nanos() + since)
     }
 }
 

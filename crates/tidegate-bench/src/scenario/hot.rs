@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::calls::{HOT, check_one, gate_of_one};
+use crate::calls::{HOT, check_one, check_one_and_read, gate_of_one};
 use crate::timing::Side::{Floor, Ours};
 use crate::timing::{Candidate, Scenario};
 use crate::workload::{self, Clock, START, table_of_words};
@@ -30,13 +30,20 @@ pub(super) fn admit() -> Scenario {
     }
 }
 
-/// Always refused. A refusal says which limit, why and when to come back; the rivals say less.
+/// Always refused. A refusal that is read says which limit, why and when to come back; the rivals
+/// say less.
 pub(super) fn deny() -> Scenario {
     let clock = Clock::start();
     let gate = gate_of_one(workload::tight(), table_of_words(1 << 20));
     while check_one(&gate, HOT, clock.now()) {}
-    let candidates =
-        vec![Candidate::each("**tidegate**", Ours, move |_| check_one(&gate, black_box(HOT), clock.now()))];
+    let read = gate_of_one(workload::tight(), table_of_words(1 << 20));
+    while check_one(&read, HOT, clock.now()) {}
+    let candidates = vec![
+        Candidate::each("**tidegate**", Ours, move |_| check_one(&gate, black_box(HOT), clock.now())),
+        Candidate::each("**tidegate**, and the refusal is read", Ours, move |_| {
+            check_one_and_read(&read, black_box(HOT), clock.now())
+        }),
+    ];
     Scenario {
         title: "One hot key, deny".to_owned(),
         admits: Some(false),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::calls::{HOT, MutexedLog, OneRing, check_one, gate_of_one};
-use crate::timing::Side::{Ours, Rival};
+use crate::timing::Side::{Floor, Ours};
 use crate::timing::{Candidate, Scenario};
 use crate::workload::{Clock, table_of_words};
 
@@ -37,16 +37,38 @@ fn scenario(what: &str, admits: bool, window: Duration, budget: fn(Candidate) ->
         while log.admit(clock.now()) {}
         while check_one(&gate, HOT, clock.now()) {}
     }
+    let candidates = vec![
+        budget(Candidate::each("**tidegate**, the ring alone", Ours, move |_| ring.admit(clock.now()))),
+        Candidate::each("**tidegate**, through the gate by key", Ours, move |_| {
+            check_one(&gate, std::hint::black_box(HOT), clock.now())
+        }),
+        Candidate::each("floor: mutexed log, no key", Floor, move |_| log.admit(clock.now())),
+    ];
     Scenario {
         title: format!("`rolling`, N = 100, {what}"),
         admits: Some(admits),
         calls: 1 << 19,
-        candidates: vec![
-            budget(Candidate::each("**tidegate**, the ring alone", Ours, move |_| ring.admit(clock.now()))),
-            Candidate::each("**tidegate**, through the gate by key", Ours, move |_| {
-                check_one(&gate, std::hint::black_box(HOT), clock.now())
-            }),
-            Candidate::each("mutexed log", Rival, move |_| log.admit(clock.now())),
-        ],
+        candidates: with_keyed_logs(candidates, admits, window, clock),
     }
+}
+
+#[cfg(feature = "rivals")]
+fn with_keyed_logs(
+    mut candidates: Vec<Candidate>,
+    admits: bool,
+    window: Duration,
+    clock: Clock,
+) -> Vec<Candidate> {
+    let logs = crate::rival::KeyedLogs::new(LIMIT as usize, window);
+    if !admits {
+        while logs.check(HOT, clock.now()) {}
+    }
+    let check = move |_| logs.check(std::hint::black_box(HOT), clock.now());
+    candidates.push(Candidate::each(crate::rival::KeyedLogs::NAME, crate::timing::Side::Rival, check));
+    candidates
+}
+
+#[cfg(not(feature = "rivals"))]
+const fn with_keyed_logs(candidates: Vec<Candidate>, _: bool, _: Duration, _: Clock) -> Vec<Candidate> {
+    candidates
 }
