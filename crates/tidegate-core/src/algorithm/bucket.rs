@@ -230,7 +230,7 @@ impl Bucket {
         let until = self.scale.instant(tat.saturating_sub(self.used_at_most(charge))).max(now);
         // Past the end of the ticks there is no instant at which it would be admitted. `until`
         // reads at most `tat` or `level`, and a tick or few more.
-        let in_range = tat.max(level).saturating_add(charge) < u64::MAX / 2
+        let in_range = (tat | level | charge) < 1 << 62
             || tat.max(self.scale.level(until)).checked_add(charge).is_some();
         Verdict::Wait { until: if in_range { until } else { Timestamp::MAX } }
     }
@@ -408,14 +408,18 @@ impl Clock {
     }
 
     /// The first instant at which the clock reads at least `level`.
+    #[inline]
     pub(crate) fn instant(&self, level: u64) -> Timestamp {
-        let nanos = if self.per_ns == 1 {
-            level.div_ceil(self.ticks)
-        } else {
-            // At least one tick a nanosecond: never more nanoseconds than ticks.
-            (u128::from(level) * u128::from(self.per_ns)).div_ceil(u128::from(self.ticks)) as u64
-        };
+        let nanos = if self.per_ns == 1 { level.div_ceil(self.ticks) } else { self.nanos_of(level) };
         Timestamp::from_nanos(nanos)
+    }
+
+    /// The nanoseconds in which it makes so many ticks, rounded up. Apart, since it calls a
+    /// division of 128 bits.
+    #[inline(never)]
+    fn nanos_of(&self, level: u64) -> u64 {
+        // At least one tick a nanosecond: never more nanoseconds than ticks.
+        (u128::from(level) * u128::from(self.per_ns)).div_ceil(u128::from(self.ticks)) as u64
     }
 
     /// The reading of this clock when `other` reads `level`, rounded up to a whole tick,

@@ -174,21 +174,9 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Decision<'a> {
-        // The value of the last part of the key, which is the only one of most limits.
-        let last = Cell::new(None);
-        let keyed = limit.scope.key(
-            #[inline(always)]
-            |attribute| {
-                last.set(Attributes::find(pairs, self.names.get(attribute)));
-                last.get()
-            },
-        );
-        let Keyed::On(key) = keyed else { return self.check_several(attributes, cost, now) };
-        let entry = self.table.look(key);
-        let is_known = entry.spec_bits() == limit.spec.bits() || entry.is_absent();
-        if !is_known || self.table.blocks.any() {
+        let Some((key, entry, value)) = self.look_only(limit, pairs) else {
             return self.check_several(attributes, cost, now);
-        }
+        };
         let (algorithm, before) = (limit.algorithm(), entry.state());
         if !algorithm.is_counter() {
             return self.charge_only((limit, attributes), key, entry, cost, now);
@@ -208,11 +196,34 @@ impl Gate {
         if !limit.refuses_at_once() || (is_long && is_ahead(algorithm, verdict.into(), now)) {
             return self.check_several(attributes, cost, now);
         }
-        let numbers = self.violated_numbers((0, limit.spec, algorithm), verdict.into(), before, now);
+        let numbers = ViolatedNumbers::by_state((0, limit.spec), verdict.into(), before);
         if let [_] = &*limit.scope.parts {
-            return Decision::Refuse(self.unread_by_one((now, numbers), last.get()));
+            return Decision::Refuse(self.unread_by_one((now, numbers), value));
         }
         Decision::Refuse(self.unread(RefusalNumbers::new(now, numbers), attributes))
+    }
+
+    /// Looks up the counter of a request under the only limit, with the value of the last part of
+    /// its key; `None` where more must be known: no key, a block, or a state under other numbers.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    fn look_only<'v>(
+        &self,
+        limit: &Compiled,
+        pairs: &[(&str, &'v str)],
+    ) -> Option<(KeyHash, Entry, Option<&'v str>)> {
+        let last = Cell::new(None);
+        let keyed = limit.scope.key(
+            #[inline(always)]
+            |attribute| {
+                last.set(Attributes::find(pairs, self.names.get(attribute)));
+                last.get()
+            },
+        );
+        let Keyed::On(key) = keyed else { return None };
+        let entry = self.table.look(key);
+        let is_known = entry.spec_bits() == limit.spec.bits() || entry.is_absent();
+        (is_known && !self.table.blocks.any()).then(|| (key, entry, last.get()))
     }
 
     /// Decides by the only limit, whose counter was read, and is new, has changed meanwhile or has
@@ -262,6 +273,12 @@ impl Gate {
         now: Timestamp,
     ) -> Option<UnreadRefusal<'a>> {
         let attributes = attributes.into();
+        if let (true, [limit], Some(pairs)) = (self.is_plain, &*self.limits, attributes.as_pairs())
+            && let Some((_, entry, _)) = self.look_only(limit, pairs)
+            && self.table.verdict(limit.algorithm(), entry.state(), cost, now).0 == Verdict::Admit
+        {
+            return None;
+        }
         let mut probes = Probes::new();
         self.locate_and_touch(attributes, now, &mut probes);
         self.refusal_of(&mut probes, attributes, cost, now)

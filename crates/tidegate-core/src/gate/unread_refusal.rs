@@ -118,6 +118,12 @@ impl RefusalNumbers {
 }
 
 impl ViolatedNumbers {
+    /// The numbers of a limit whose state is one word, and that answered so.
+    #[inline]
+    pub(super) const fn by_state((limit, spec): (u16, SpecId), answer: Answer, state: State) -> Self {
+        Self { limit, spec, answer, left: Left::OfState(state) }
+    }
+
     /// Says that the limit has blocked the key until then.
     pub(super) fn block(&mut self, until: Timestamp) {
         (self.answer, self.left) = (Answer::Blocked { until }, Left::Units(0));
