@@ -25,8 +25,23 @@ pub fn gate_of_one(algorithm: Algorithm, table: TableConfig) -> Gate {
 
 /// A gate with these limits over a table of its own.
 pub fn gate(limits: impl IntoIterator<Item = Limit>, table: TableConfig) -> Gate {
+    gate_over("bench", limits, Arc::new(KeyTable::new(table)))
+}
+
+/// A gate with one bucket by session that never refuses, over a table in which another namespace
+/// has blocked a key for long.
+pub fn gate_beside_block(table: TableConfig) -> Gate {
     let table = Arc::new(KeyTable::new(table));
-    Gate::builder("bench").limits(limits).table(table).build().expect("the limits of a benchmark are valid")
+    let limits = || [Limit::new("per-session", workload::endless()).key(["session"])];
+    let other = gate_over("other", limits(), Arc::clone(&table));
+    let until = START.saturating_add(Duration::from_hours(24));
+    let blocked = other.block(&[("session", "blocked")], "per-session", until, START);
+    assert_eq!(blocked, Ok(true), "the table has room for a block");
+    gate_over("bench", limits(), table)
+}
+
+fn gate_over(namespace: &str, limits: impl IntoIterator<Item = Limit>, table: Arc<KeyTable>) -> Gate {
+    Gate::builder(namespace).limits(limits).table(table).build().expect("the limits of a benchmark are valid")
 }
 
 /// Checks one session.

@@ -14,6 +14,7 @@ pub const PATHS: &[Kind] = &[
     Kind::HotAdmit,
     Kind::HotDeny,
     Kind::HotDenyRead,
+    Kind::HotBesideBlock,
     Kind::Batch,
     Kind::ThreeAdmit,
     Kind::ThreeDeny,

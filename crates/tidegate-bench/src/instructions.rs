@@ -23,6 +23,8 @@ pub enum Kind {
     HotDeny,
     /// One bucket, refused, and the refusal is read.
     HotDenyRead,
+    /// One bucket, admitted, while another namespace of the table has blocked a key.
+    HotBesideBlock,
     /// Sixteen keys in a batch, admitted; counted for each key.
     Batch,
     /// Three buckets, admitted.
@@ -65,10 +67,11 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 22] = [
+    pub const ALL: [(Self, &'static str); 23] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
         (Self::HotDenyRead, "hot-deny-read"),
+        (Self::HotBesideBlock, "hot-beside-block"),
         (Self::Batch, "batch"),
         (Self::ThreeAdmit, "three-admit"),
         (Self::ThreeDeny, "three-deny"),
@@ -168,6 +171,10 @@ fn check(kind: Kind, calls: u64) -> u64 {
             let gate = one(workload::tight());
             let check = |call| calls::check_one_and_read(&gate, black_box(HOT), at(call));
             (0..calls).map(|call| u64::from(check(call))).sum()
+        }
+        Kind::HotBesideBlock => {
+            let gate = calls::gate_beside_block(table());
+            (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
         }
         Kind::Batch => {
             let gate = one(workload::endless());

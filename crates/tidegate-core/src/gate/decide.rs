@@ -147,19 +147,9 @@ impl Gate {
                     }
                 }
             }
-            _ => self.locate_under_conditions(attributes, now, probes),
+            _ => self.locate(attributes, now, probes),
         }
         self.touch(probes);
-    }
-
-    #[inline(never)]
-    fn locate_under_conditions<'g>(
-        &'g self,
-        attributes: PairAttributes<'_, '_>,
-        now: Timestamp,
-        probes: &mut Probes<'g>,
-    ) {
-        self.locate(&self.names.values(attributes), now, probes);
     }
 
     /// Decides where there is only one limit, which applies to every request: as
@@ -223,7 +213,8 @@ impl Gate {
         let Keyed::On(key) = keyed else { return None };
         let entry = self.table.look(key);
         let is_known = entry.spec_bits() == limit.spec.bits() || entry.is_absent();
-        (is_known && !self.table.blocks.any()).then(|| (key, entry, last.get()))
+        let may_be_blocked = self.table.blocks.any() && limit.has_blocks();
+        (is_known && !may_be_blocked).then(|| (key, entry, last.get()))
     }
 
     /// Decides by the only limit, whose counter was read, and is new, has changed meanwhile or has
@@ -344,13 +335,18 @@ impl Gate {
     /// How many requests [`Gate::check_batch`] locates at a time.
     pub const BATCH: usize = 16;
 
-    /// The counters of a request with these values.
-    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
-    #[inline(always)]
-    pub(super) fn locate<'g>(&'g self, values: &[Option<&str>], now: Timestamp, probes: &mut Probes<'g>) {
-        let plan = self.plan_of(values);
+    /// The counters of a request with these attributes.
+    #[inline(never)]
+    pub(super) fn locate<'g>(
+        &'g self,
+        attributes: PairAttributes<'_, '_>,
+        now: Timestamp,
+        probes: &mut Probes<'g>,
+    ) {
+        let values = self.names.values(attributes);
+        let plan = self.plan_of(&values);
         for (index, limit) in self.limits.iter().enumerate() {
-            if let Some(found) = self.find(index as u16, limit, values, plan, now) {
+            if let Some(found) = self.find(index as u16, limit, &values, plan, now) {
                 probes.push(Probe::unread(found, &self.table));
             }
         }
@@ -561,8 +557,7 @@ impl Gate {
         if matches!(probe.answer, Answer::Lacks { .. }) {
             return;
         }
-        // Relaxed: the caller orders a block of this key before the request.
-        let has_blocks = any_blocks && self.limit_of(probe).has_blocks.load(Ordering::Relaxed);
+        let has_blocks = any_blocks && self.limit_of(probe).has_blocks();
         let blocked = if has_blocks { self.blocked_until(probe.key, now) } else { None };
         self.table.read(probe, cost, now);
         if let Some(until) = blocked {

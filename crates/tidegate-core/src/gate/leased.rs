@@ -1,6 +1,5 @@
 //! Limits that are spent from leases: the data for a caller that holds the leases.
 
-use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use smallvec::SmallVec;
@@ -112,8 +111,7 @@ impl Gate {
     /// The end of the block of the key of a leased limit, if it is blocked.
     #[inline]
     pub(super) fn blocked_here(&self, limit: &Compiled, key: KeyHash, now: Timestamp) -> Option<Timestamp> {
-        // Relaxed: as in `Gate::assess`.
-        let is_watched = limit.is_leased() && limit.has_blocks.load(Ordering::Relaxed);
+        let is_watched = limit.is_leased() && limit.has_blocks();
         if is_watched { self.blocked_until(key, now) } else { None }
     }
 

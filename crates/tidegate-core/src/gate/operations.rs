@@ -215,9 +215,8 @@ impl Gate {
     }
 
     fn located<'a>(&'a self, attributes: Attributes<'_>, now: Timestamp) -> Probes<'a> {
-        let values = self.names.values(attributes);
         let mut probes = Probes::new();
-        self.locate(&values, now, &mut probes);
+        self.locate(attributes, now, &mut probes);
         probes
     }
 

@@ -2,8 +2,8 @@
 //!
 //! A limiter refuses when there is a flood, and most of those refusals are only counted. So a
 //! decision keeps in place what was true when it was made, and a reader joins the names and values
-//! to that, from the gate that decided and from the attributes of the request. The table
-//! is not read again, and a gate never changes, so that a refusal reads the same later.
+//! to that, from the gate that decided and from the attributes of the request. The table is not
+//! read again, and a gate never changes, so that a refusal reads the same later.
 
 use core::fmt;
 use core::time::Duration;
@@ -283,9 +283,7 @@ impl Gate {
         });
         // The lists are filled where they stay, since they are large to move.
         for (part, value) in binding.limit.scope.parts.iter().zip(values) {
-            if let Some(value) = value {
-                refusal.scope.push((self.names.text(part.attribute), part.shown(value)));
-            }
+            self.push_shown(*part, value, &mut refusal.scope);
         }
         if numbers.others.is_empty() {
             refusal.violated.push(binding.violated(now));
@@ -427,10 +425,16 @@ impl Gate {
     pub(super) fn scope_values(&self, parts: &[Part], values: &[Option<&str>]) -> ScopeValues {
         let mut present = ScopeValues::new();
         for part in parts {
-            if let Some(value) = values[usize::from(part.attribute)] {
-                present.push((self.names.text(part.attribute), part.shown(value)));
-            }
+            self.push_shown(*part, values[usize::from(part.attribute)], &mut present);
         }
         present
+    }
+
+    /// Adds the attribute of a part, with its value for people, if the request has one.
+    #[inline]
+    fn push_shown(&self, part: Part, value: Option<&str>, scope: &mut ScopeValues) {
+        if let Some(value) = value {
+            scope.push((self.names.text(part.attribute), part.shown(value)));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A limit in the form in which every request is checked against it.
 
 use core::hash::Hasher;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -172,6 +172,13 @@ impl Compiled {
     pub(crate) fn located(&self, index: u16, keyed: Keyed) -> LocatedCounter<'_> {
         let (spec, refund_on) = (self.spec, self.refund_on);
         LocatedCounter { limit: index, keyed, algorithm: &self.algorithm, spec, refund_on }
+    }
+
+    /// Whether any of its keys was ever blocked.
+    #[inline]
+    pub(crate) fn has_blocks(&self) -> bool {
+        // Relaxed: the caller orders a block of a key before the request.
+        self.has_blocks.load(Ordering::Relaxed)
     }
 
     /// Whether a request that it has no room for is refused, and nothing else follows from that.
