@@ -28,19 +28,19 @@ pub(crate) fn settings(mut tree: Value, effective: Vec<(Path, Value)>, shown: &[
     }
     // Some defaults count only beside a value that was noted.
     complete(compiled(), &mut tree);
-    let mut walk = LeafWalk { leaves: SettingLeaves::default() };
-    walk.add(compiled(), &tree, &Path::default(), KeyTraits::default());
+    let mut own = SettingLeaves::default();
+    own.add_tree(compiled(), &tree, &Path::default(), KeyTraits::default());
     let mut limits = BTreeMap::new();
     for (name, namespace) in tree["namespaces"].as_object().into_iter().flatten() {
         let nothing = Map::new();
         let defaults = namespace["defaults"].as_object().unwrap_or(&nothing);
-        let own = namespace["limits"].as_array().into_iter().flatten().filter_map(Value::as_object);
-        for limit in own {
+        let all = namespace["limits"].as_array().into_iter().flatten().filter_map(Value::as_object);
+        for limit in all {
             let key = (name.clone(), limit["name"].as_str().unwrap_or_default().to_owned());
             limits.insert(key, leaves_of_limit(defaults, limit, shown));
         }
     }
-    PolicySettings { own: walk.leaves, limits }
+    PolicySettings { own, limits }
 }
 
 /// The keys of a limit, each with its value in one line: its own, or that of `defaults` of its
@@ -193,12 +193,9 @@ struct KeyTraits {
     is_implied: bool,
 }
 
-struct LeafWalk {
-    leaves: SettingLeaves,
-}
-
-impl LeafWalk {
-    fn add(&mut self, schema: &'static Value, value: &Value, path: &Path, above: KeyTraits) {
+impl SettingLeaves {
+    /// Adds the settings of a tree of this schema.
+    fn add_tree(&mut self, schema: &'static Value, value: &Value, path: &Path, above: KeyTraits) {
         let traits = KeyTraits {
             reloads: schema["x-reload"].as_bool().unwrap_or(above.reloads),
             is_secret: schema["x-secret"].as_bool().unwrap_or(above.is_secret),
@@ -212,18 +209,18 @@ impl LeafWalk {
                     if mapping.name == "plans" && key == "numbers" {
                         // The numbers themselves are compared with the limits.
                         let names = inner.as_object().into_iter().flatten().map(|(name, _)| name.clone());
-                        self.leaf(of, &names.collect(), &at, traits);
+                        self.add_leaf(of, &names.collect(), &at, traits);
                     } else if !is_of_limits(mapping, key) {
                         let is_request = mapping.name == "namespace" && key == "request";
                         let is_implied = traits.is_implied || is_request && is_default(of, inner);
-                        self.add(of, inner, &at, KeyTraits { is_implied, ..traits });
+                        self.add_tree(of, inner, &at, KeyTraits { is_implied, ..traits });
                     }
                 }
             }
             (Value::Array(entries), _) if entries.iter().any(Value::is_object) => {
                 self.add_list(schema, entries, path, traits);
             }
-            _ => self.leaf(schema, value, path, traits),
+            _ => self.add_leaf(schema, value, path, traits),
         }
     }
 
@@ -232,18 +229,18 @@ impl LeafWalk {
         let mut names = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
             let Some((name, rest)) = without_name(entry) else {
-                self.leaf(&schema["items"], entry, &path.index(index), traits);
+                self.add_leaf(&schema["items"], entry, &path.index(index), traits);
                 continue;
             };
-            self.add(&schema["items"], &rest, &path.key(&name), traits);
+            self.add_tree(&schema["items"], &rest, &path.key(&name), traits);
             names.push(name);
         }
         if schema["x-ordered"] == true {
-            self.leaf(schema, &names.into(), &path.key("order"), traits);
+            self.add_leaf(schema, &names.into(), &path.key("order"), traits);
         }
     }
 
-    fn leaf(&mut self, schema: &'static Value, value: &Value, path: &Path, traits: KeyTraits) {
+    fn add_leaf(&mut self, schema: &'static Value, value: &Value, path: &Path, traits: KeyTraits) {
         let words = match value {
             Value::String(text) => text.clone(),
             value => in_one_line(schema, value),
@@ -255,7 +252,7 @@ impl LeafWalk {
         } else {
             SettingLeaf::Words(words)
         };
-        self.leaves.push(path.to_string(), leaf, traits.reloads);
+        self.push(path.to_string(), leaf, traits.reloads);
     }
 }
 

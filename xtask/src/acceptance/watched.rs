@@ -77,7 +77,7 @@ pub(super) fn run_every(
 /// Sends each line, until the output ends.
 fn send_lines(output: impl Read, sender: &Sender<String>) {
     for_each_line(output, |line| {
-        // Nobody receives after an end of the suite.
+        // The receiver is gone once the suite has ended; the rest of the output is not wanted.
         let _ = sender.send(String::from_utf8_lossy(line).trim_end().to_owned());
     });
 }
