@@ -26,6 +26,7 @@ pub use bucket::Bucket;
 pub(crate) use bucket::Clock as BucketClock;
 #[cfg(feature = "calendar")]
 pub use calendar::{Calendar, CivilUnit, Weekday};
+pub(crate) use counter::Room;
 pub use counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
 use error::saturating;
 pub use error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};

@@ -70,7 +70,8 @@ impl<'p, 'v> PairAttributes<'p, 'v> {
     }
 
     /// The value of the first of these pairs with this name.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `Gate::check`")]
+    #[inline(always)]
     pub(crate) fn find(pairs: &[(&str, &'v str)], name: &str) -> Option<&'v str> {
         // A loop, since the search of an iterator is a call where several places have it.
         for (called, value) in &pairs[..pairs.len().min(Self::MAX)] {

@@ -56,11 +56,11 @@ pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
 pub use store_limits::{CounterPlace, ExactLimit, LocalLimit, Located};
 
-pub use unread_refusal::{RefusalNumbers, UnreadRefusal};
+pub use unread_refusal::UnreadRefusal;
 
 pub use crate::scope::KeyBytes;
 
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, is_same_name};
 use crate::cost::Cost;
 use crate::limit::{CostRow, Limit, Plans};
 use crate::scope::Names;
@@ -113,6 +113,12 @@ impl Gate {
     /// The namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// Whether it is the gate of the namespace with this name.
+    #[inline]
+    pub fn is_of(&self, namespace: &str) -> bool {
+        is_same_name(&self.namespace, namespace)
     }
 
     /// The namespace in shared ownership, for callers that keep it.

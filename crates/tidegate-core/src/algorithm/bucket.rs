@@ -39,7 +39,7 @@
 
 use core::time::Duration;
 
-use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, rounded_up};
+use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, Room, State, Verdict, rounded_up};
 use super::error::{AlgorithmError, WINDOW_MAX};
 use super::ratio::Ratio;
 use crate::cost::Cost;
@@ -219,6 +219,30 @@ impl Bucket {
         within_burst.max(into_debt)
     }
 
+    /// [`Counter::decide`] as far as it needs no division.
+    #[expect(clippy::inline_always, reason = "as `Counter::decide` of a bucket")]
+    #[inline(always)]
+    pub(crate) fn room(&self, state: State, cost: Cost, now: Timestamp) -> Room {
+        let tat = state.to_bits();
+        let level = self.scale.level(now);
+        let used = tat.saturating_sub(level);
+        let charge = self.scale.ticks(cost.units());
+        if self.fits(used, charge) {
+            let next = tat.max(level).checked_add(charge);
+            return next.map_or(Room::Unclear, |next| Room::Enough(State::from_bits(next)));
+        }
+        let wait = used.saturating_sub(self.full.saturating_sub(charge));
+        // No bucket asks for more than the time in which it is full again.
+        if wait <= self.full { Room::Lacking } else { Room::Unclear }
+    }
+
+    /// Whether there is room for a charge of so many ticks where `used` are.
+    #[inline]
+    fn fits(&self, used: u64, charge: u64) -> bool {
+        used.saturating_add(charge) <= self.full
+            || (self.debt > 0 && charge <= self.overdrawn && used <= self.used_at_most(charge))
+    }
+
     /// The answer where there is no room for a charge of so many ticks, at `now`, which reads
     /// `level`. Kept apart because it divides.
     #[inline(never)]
@@ -244,9 +268,9 @@ impl Counter for Bucket {
         let level = self.scale.level(now);
         let used = tat.saturating_sub(level);
         let charge = self.scale.ticks(cost.units());
-        let fits = used.saturating_add(charge) <= self.full
-            || (self.debt > 0 && charge <= self.overdrawn && used <= self.used_at_most(charge));
-        if fits && let Some(next) = tat.max(level).checked_add(charge) {
+        if self.fits(used, charge)
+            && let Some(next) = tat.max(level).checked_add(charge)
+        {
             return (Verdict::Admit, State::from_bits(next));
         }
         (self.refuse(tat, (charge, level), cost, now), state)

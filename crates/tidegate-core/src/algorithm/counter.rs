@@ -42,6 +42,17 @@ pub enum Verdict {
     },
 }
 
+/// The answer of an algorithm as far as it takes no division.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is room; the state after the charge.
+    Enough(State),
+    /// There is none, and the wait is no longer than the limit can ask for.
+    Lacking,
+    /// [`Counter::decide`] must say.
+    Unclear,
+}
+
 /// A charge that was made, as the gate remembers it to be able to take it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charged {

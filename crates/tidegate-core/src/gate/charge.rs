@@ -3,10 +3,11 @@
 use core::time::Duration;
 
 use super::Gate;
-use super::lateness::LATE_MAX;
+use super::build::Compiled;
+use super::lateness::{LATE_MAX, is_ahead};
 use super::permit::Permit;
 use super::probe::{Answer, Probe};
-use crate::algorithm::{Algorithm, Charged, Concurrency, Counter, Rolling, State, Verdict};
+use crate::algorithm::{Algorithm, Charged, Concurrency, Counter, Rolling, Room, State, Verdict};
 use crate::cost::Cost;
 use crate::permits::{PermitSlot, PermitsHandle, PermitsRefusal, retry_hint};
 use crate::ring::{RingCharge, RingHandle, RingRefusal};
@@ -61,6 +62,18 @@ impl Charge {
     pub(super) fn new(probe: &Probe<'_>, before: State, after: State, kind: ChargeKind) -> Self {
         let Probe { key, spec, limit, refund_on, .. } = *probe;
         Self { key, before, after, spec, limit, kind, refund_on }
+    }
+
+    /// The charge of a word under a limit at this position, by its own numbers.
+    #[inline]
+    pub(super) fn of_word(
+        (position, limit): (u16, &Compiled),
+        key: KeyHash,
+        before: State,
+        after: State,
+    ) -> Self {
+        let (spec, refund_on, kind) = (limit.spec, limit.refund_on, ChargeKind::Word);
+        Self { key, before, after, spec, limit: position, kind, refund_on }
     }
 
     fn for_slot(probe: &Probe<'_>, handle: u64) -> Self {
@@ -138,6 +151,31 @@ impl KeyTable {
         match algorithm {
             Algorithm::Bucket(bucket) => bucket.decide(state, cost, now),
             other => self.decide_by(other, state, cost, now),
+        }
+    }
+
+    /// Whether an algorithm whose whole state is one word has room in this state.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(super) fn room(&self, algorithm: &Algorithm, state: State, cost: Cost, now: Timestamp) -> Room {
+        match algorithm {
+            Algorithm::Bucket(bucket) => bucket.room(state, cost, now),
+            other => self.room_by(other, state, cost, now),
+        }
+    }
+
+    #[inline(never)]
+    fn room_by(&self, algorithm: &Algorithm, state: State, cost: Cost, now: Timestamp) -> Room {
+        if !algorithm.is_counter() {
+            return Room::Unclear;
+        }
+        let (verdict, next) = self.decide_by(algorithm, state, cost, now);
+        match verdict {
+            Verdict::Admit => Room::Enough(next),
+            Verdict::Wait { until } if until > now.saturating_add(LATE_MAX) => {
+                if is_ahead(algorithm, verdict.into(), now) { Room::Unclear } else { Room::Lacking }
+            }
+            Verdict::Wait { .. } | Verdict::Never { .. } => Room::Lacking,
         }
     }
 

@@ -13,7 +13,7 @@ use super::lateness::{LATE_MAX, is_ahead};
 use super::permit::Permit;
 use super::probe::{Answer, LocatedCounter, LocatedKey, Probe, Probes};
 use super::unread_refusal::{RefusalNumbers, UnreadRefusal, ViolatedNumbers};
-use crate::algorithm::{State, Verdict};
+use crate::algorithm::{Room, State, Verdict};
 use crate::attributes::{Attributes, PairAttributes};
 use crate::cost::Cost;
 use crate::limit::{Missing, Mode};
@@ -81,12 +81,22 @@ impl<'a> Decision<'a> {
     }
 }
 
+/// The most limits that [`Gate::check_few`] decides.
+pub(super) const FEW_LIMITS: usize = 3;
+
+/// The key of a request under the only limit, with the value of its last part.
+type OnlyKey<'v> = (KeyHash, Option<&'v str>);
+
 impl Gate {
     /// Charges `cost` to every limit that matches, or to none.
     ///
     /// The answer is the same for any order of the limits. `now` may step back or ahead; see
     /// [`Algorithm`].
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a decision is large to move, and is built where it is used only so"
+    )]
+    #[inline(always)]
     pub fn check<'p, 'a: 'p>(
         &'a self,
         attributes: impl Into<PairAttributes<'p, 'a>>,
@@ -94,35 +104,147 @@ impl Gate {
         now: Timestamp,
     ) -> Decision<'a> {
         let attributes = attributes.into();
-        match (&*self.limits, attributes.as_pairs()) {
-            ([limit], Some(pairs)) if self.is_plain => self.check_only(limit, pairs, attributes, cost, now),
-            _ => self.check_several(attributes, cost, now),
+        // Not by `check_then`, which moves the decision about several limits.
+        match self.only_key(attributes) {
+            Some((limit, key)) => self.check_only(limit, key, attributes, (cost, now), |decision| decision),
+            None => self.check_several(attributes, cost, now),
         }
     }
 
-    #[inline]
+    /// [`Gate::check`], whose decision goes to `then` where it is made: it is large to move.
+    #[expect(clippy::inline_always, reason = "as `Gate::check`")]
+    #[inline(always)]
+    pub fn check_then<'a, T>(
+        &'a self,
+        attributes: PairAttributes<'_, 'a>,
+        cost: Cost,
+        now: Timestamp,
+        then: impl FnOnce(Decision<'a>) -> T,
+    ) -> T {
+        match self.only_key(attributes) {
+            Some((limit, key)) => self.check_only(limit, key, attributes, (cost, now), then),
+            None => then(self.check_several(attributes, cost, now)),
+        }
+    }
+
+    /// The only limit, where there is one that applies to every request, with
+    /// [the key](Self::key_of_only) of this request.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    fn only_key<'v>(&self, attributes: PairAttributes<'_, 'v>) -> Option<(&Compiled, OnlyKey<'v>)> {
+        match (self.is_plain, &*self.limits, attributes.as_pairs()) {
+            (true, [limit], Some(pairs)) => Some((limit, self.key_of_only(limit, pairs)?)),
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
     fn check_several<'a>(
         &'a self,
         attributes: PairAttributes<'_, 'a>,
         cost: Cost,
         now: Timestamp,
     ) -> Decision<'a> {
-        let mut decision = Decision::Admit(Permit::new(cost, now));
-        self.check_several_into(&mut decision, attributes, cost, now);
-        decision
+        match (self.is_plain, &*self.limits, attributes.as_pairs()) {
+            (true, [one, two], Some(pairs)) => self.check_few([one, two], pairs, attributes, cost, now),
+            (true, [one, two, three], Some(pairs)) => {
+                self.check_few([one, two, three], pairs, attributes, cost, now)
+            }
+            _ => self.check_any(attributes, cost, now),
+        }
     }
 
     #[inline(never)]
-    fn check_several_into<'a>(
+    fn check_any<'a>(
         &'a self,
-        decision: &mut Decision<'a>,
         attributes: PairAttributes<'_, 'a>,
         cost: Cost,
         now: Timestamp,
-    ) {
+    ) -> Decision<'a> {
         let mut probes = Probes::new();
         self.locate_and_touch(attributes, now, &mut probes);
-        self.decide_into(decision, &mut probes, attributes, cost, now);
+        self.decide(&mut probes, attributes, cost, now)
+    }
+
+    /// Decides where there are few limits, which apply to every request: as [`Gate::check_any`]
+    /// would, with less to keep for each limit. That decides where more must be known, as in
+    /// [`Gate::check_only`].
+    fn check_few<'a, const N: usize>(
+        &'a self,
+        limits: [&'a Compiled; N],
+        pairs: &[(&str, &'a str)],
+        attributes: PairAttributes<'_, 'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        let in_order = self.names.in_order(pairs);
+        let mut keys = [KeyHash(0); N];
+        for (key, limit) in keys.iter_mut().zip(limits) {
+            let keyed = limit.scope.key(
+                #[inline(always)]
+                |attribute| self.names.value(pairs, in_order, attribute),
+            );
+            let Keyed::On(found) = keyed else { return self.check_any(attributes, cost, now) };
+            *key = found;
+        }
+        // As `Gate::touch`.
+        black_box(keys.iter().fold(0, |near, key| near ^ self.table.touch(self.table.first_line(*key))));
+        let mut seen = [(Entry::NONE, State::EMPTY); N];
+        let mut is_refused = [false; N];
+        for (index, limit) in limits.into_iter().enumerate() {
+            let entry = self.table.look(keys[index]);
+            if !self.is_known(limit, entry) {
+                return self.check_any(attributes, cost, now);
+            }
+            match self.table.room(limit.algorithm(), entry.state(), cost, now) {
+                Room::Enough(next) => seen[index] = (entry, next),
+                Room::Lacking if limit.refuses_at_once() => {
+                    (seen[index], is_refused[index]) = ((entry, State::EMPTY), true);
+                }
+                Room::Lacking | Room::Unclear => return self.check_any(attributes, cost, now),
+            }
+        }
+        if is_refused != [false; N] {
+            let refused = (0..N).filter(|index| is_refused[*index]);
+            let mut refused = refused.map(|index| {
+                ViolatedNumbers::by_state((index as u16, limits[index].spec), seen[index].0.state())
+            });
+            let first = refused.next().expect("one of them is");
+            let mut unread = self.unread_by_one(((now, cost), first), None);
+            refused.for_each(|one| unread.add(one));
+            unread.find_scope(attributes);
+            return Decision::Refuse(unread);
+        }
+        self.table.note(now);
+        let charge = |index: usize| {
+            let (entry, next) = seen[index];
+            Charge::of_word((index as u16, limits[index]), keys[index], entry.state(), next)
+        };
+        let (mut charges, mut count) = ([charge(0); FEW_LIMITS], 0);
+        while count < N && !seen[count].0.is_absent() {
+            let (entry, next) = seen[count];
+            if !self.table.overwrite(entry, next) {
+                break;
+            }
+            charges[count] = charge(count);
+            count += 1;
+        }
+        if count == N {
+            return Decision::Admit(Permit::from_charges((charges, count), cost, now));
+        }
+        let mut permit = Permit::from_charges((charges, count), cost, now);
+        for index in count..N {
+            let located = limits[index].located(index as u16, Keyed::On(keys[index]));
+            let mut probe = Probe::unread(located, &self.table);
+            (probe.entry, probe.next) = seen[index];
+            if let Err(one) = self.charge_by_itself(&mut probe, &mut permit, now) {
+                let mut unread = self.unread_by_one(((now, cost), one), None);
+                self.block_exceeded(&[probe], unread.numbers_mut(), now);
+                unread.find_scope(attributes);
+                return Decision::Refuse(unread);
+            }
+        }
+        Decision::Admit(permit)
     }
 
     /// The counters of a request with these attributes, on their way from memory.
@@ -152,56 +274,56 @@ impl Gate {
         self.touch(probes);
     }
 
-    /// Decides where there is only one limit, which applies to every request: as
+    /// Decides where there is only one limit, which applies to every request, for this key: as
     /// [`Gate::check_several`] would, in registers.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
-    fn check_only<'a>(
+    fn check_only<'a, T>(
         &'a self,
         limit: &'a Compiled,
-        pairs: &[(&str, &'a str)],
+        (key, value): OnlyKey<'a>,
         attributes: PairAttributes<'_, 'a>,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Decision<'a> {
-        let Some((key, entry, value)) = self.look_only(limit, pairs) else {
-            return self.check_several(attributes, cost, now);
-        };
-        let (algorithm, before) = (limit.algorithm(), entry.state());
-        if !algorithm.is_counter() {
-            return self.charge_only((limit, attributes), key, entry, cost, now);
-        }
-        let (verdict, next) = self.table.verdict(algorithm, before, cost, now);
-        if verdict == Verdict::Admit {
-            self.table.note(now);
-            if entry.is_absent() || !self.table.overwrite(entry, next) {
-                return self.charge_only((limit, attributes), key, entry, cost, now);
+        (cost, now): (Cost, Timestamp),
+        then: impl FnOnce(Decision<'a>) -> T,
+    ) -> T {
+        let entry = self.table.look(key);
+        let otherwise = 'more: {
+            if !self.is_known(limit, entry) {
+                break 'more None;
             }
-            let (limit, spec, refund_on, kind) = (0, limit.spec, limit.refund_on, ChargeKind::Word);
-            let charge = Charge { key, before, after: next, spec, limit, kind, refund_on };
-            return Decision::Admit(Permit::from_charge(charge, cost, now));
-        }
-        // No limit asks for less, and the rest of the question divides.
-        let is_long = matches!(verdict, Verdict::Wait { until } if until > now.saturating_add(LATE_MAX));
-        if !limit.refuses_at_once() || (is_long && is_ahead(algorithm, verdict.into(), now)) {
-            return self.check_several(attributes, cost, now);
-        }
-        let numbers = ViolatedNumbers::by_state((0, limit.spec), verdict.into(), before);
-        if let [_] = &*limit.scope.parts {
-            return Decision::Refuse(self.unread_by_one((now, numbers), value));
-        }
-        Decision::Refuse(self.unread(RefusalNumbers::new(now, numbers), attributes))
+            let before = entry.state();
+            match self.table.room(limit.algorithm(), before, cost, now) {
+                Room::Enough(next) => {
+                    self.table.note(now);
+                    if entry.is_absent() || !self.table.overwrite(entry, next) {
+                        break 'more Some(entry);
+                    }
+                    let charge = Charge::of_word((0, limit), key, before, next);
+                    return then(Decision::Admit(Permit::from_charge(charge, cost, now)));
+                }
+                Room::Lacking if limit.refuses_at_once() => {
+                    let numbers = ViolatedNumbers::by_state((0, limit.spec), before);
+                    let asked = (now, cost);
+                    if let [_] = &*limit.scope.parts {
+                        return then(Decision::Refuse(self.unread_by_one((asked, numbers), value)));
+                    }
+                    let numbers = RefusalNumbers::new(asked, numbers);
+                    return then(Decision::Refuse(self.unread(numbers, attributes)));
+                }
+                _ if !limit.algorithm().is_counter() => break 'more Some(entry),
+                Room::Lacking | Room::Unclear => break 'more None,
+            }
+        };
+        then(match otherwise {
+            Some(entry) => self.charge_only((limit, attributes), key, entry, cost, now),
+            None => self.check_several(attributes, cost, now),
+        })
     }
 
-    /// Looks up the counter of a request under the only limit, with the value of the last part of
-    /// its key; `None` where more must be known: no key, a block, or a state under other numbers.
+    /// The key of a request under the only limit; `None` if it has none.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
-    fn look_only<'v>(
-        &self,
-        limit: &Compiled,
-        pairs: &[(&str, &'v str)],
-    ) -> Option<(KeyHash, Entry, Option<&'v str>)> {
+    fn key_of_only<'v>(&self, limit: &Compiled, pairs: &[(&str, &'v str)]) -> Option<OnlyKey<'v>> {
         let last = Cell::new(None);
         let keyed = limit.scope.key(
             #[inline(always)]
@@ -210,11 +332,19 @@ impl Gate {
                 last.get()
             },
         );
-        let Keyed::On(key) = keyed else { return None };
-        let entry = self.table.look(key);
-        let is_known = entry.spec_bits() == limit.spec.bits() || entry.is_absent();
-        let may_be_blocked = self.table.blocks.any() && limit.has_blocks();
-        (is_known && !may_be_blocked).then(|| (key, entry, last.get()))
+        match keyed {
+            Keyed::On(key) => Some((key, last.get())),
+            Keyed::Lacks(_) | Keyed::Skipped => None,
+        }
+    }
+
+    /// Whether the word of a key is all that must be known of it: it has no block, and no state
+    /// under other numbers.
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    fn is_known(&self, limit: &Compiled, entry: Entry) -> bool {
+        let is_own = entry.spec_bits() == limit.spec.bits() || entry.is_absent();
+        is_own && !(self.table.blocks.any() && limit.has_blocks())
     }
 
     /// Decides by the only limit, whose counter was read, and is new, has changed meanwhile or has
@@ -245,7 +375,7 @@ impl Gate {
             {
                 probe.answer = answer;
                 let numbers = self.violated_probe(&probe, now);
-                Decision::Refuse(self.unread(RefusalNumbers::new(now, numbers), attributes))
+                Decision::Refuse(self.unread(RefusalNumbers::new((now, cost), numbers), attributes))
             }
             // Nothing was charged.
             Err(_) => self.check_several(attributes, cost, now),
@@ -264,11 +394,12 @@ impl Gate {
         now: Timestamp,
     ) -> Option<UnreadRefusal<'a>> {
         let attributes = attributes.into();
-        if let (true, [limit], Some(pairs)) = (self.is_plain, &*self.limits, attributes.as_pairs())
-            && let Some((_, entry, _)) = self.look_only(limit, pairs)
-            && self.table.verdict(limit.algorithm(), entry.state(), cost, now).0 == Verdict::Admit
-        {
-            return None;
+        if let Some((limit, (key, _))) = self.only_key(attributes) {
+            let entry = self.table.look(key);
+            let room = || self.table.verdict(limit.algorithm(), entry.state(), cost, now).0;
+            if self.is_known(limit, entry) && room() == Verdict::Admit {
+                return None;
+            }
         }
         let mut probes = Probes::new();
         self.locate_and_touch(attributes, now, &mut probes);
@@ -284,7 +415,7 @@ impl Gate {
         now: Timestamp,
     ) -> Option<UnreadRefusal<'a>> {
         let mut refused = None;
-        self.assess_all(probes, cost, now, |one| RefusalNumbers::add(&mut refused, one, now));
+        self.assess_all(probes, cost, now, |one| RefusalNumbers::add(&mut refused, one, (now, cost)));
         let mut refused = refused?;
         self.block_exceeded(probes, &mut refused, now);
         Some(self.unread(refused, attributes))
@@ -318,6 +449,9 @@ impl Gate {
         now: Timestamp,
         mut decided: impl FnMut(usize, Decision<'a>),
     ) {
+        if let (true, [limit]) = (self.is_plain, &*self.limits) {
+            return self.check_batch_only(limit, requests, now, decided);
+        }
         for (chunk, requests) in requests.chunks(Self::BATCH).enumerate() {
             let mut located: [Probes<'_>; Self::BATCH] = Default::default();
             // The values are read together first, so that waiting for them overlaps, too.
@@ -328,6 +462,45 @@ impl Gate {
             }
             for (index, ((attributes, cost), probes)) in requests.iter().zip(&mut located).enumerate() {
                 decided(chunk * Self::BATCH + index, self.decide(probes, *attributes, *cost, now));
+            }
+        }
+    }
+
+    /// [`Gate::check_batch`] where there is only one limit, which applies to every request.
+    fn check_batch_only<'a>(
+        &'a self,
+        limit: &'a Compiled,
+        requests: &[(Attributes<'a>, Cost)],
+        now: Timestamp,
+        mut decided: impl FnMut(usize, Decision<'a>),
+    ) {
+        let mut at = 0;
+        for requests in requests.chunks(Self::BATCH) {
+            // As above.
+            let lasts = requests.iter().flat_map(|(attributes, _)| attributes.iter());
+            black_box(lasts.fold(0, |near, (_, value)| near ^ value.as_bytes().last().copied().unwrap_or(0)));
+            let mut keys = [None; Self::BATCH];
+            let mut near = 0;
+            for (key, (attributes, _)) in keys.iter_mut().zip(requests) {
+                *key = attributes.as_pairs().and_then(|pairs| self.key_of_only(limit, pairs));
+                if let Some((key, _)) = key {
+                    near ^= self.table.touch(self.table.first_line(*key));
+                }
+            }
+            black_box(near);
+            for (key, (attributes, cost)) in keys.iter().zip(requests) {
+                match key {
+                    Some(key) => self.check_only(
+                        limit,
+                        *key,
+                        *attributes,
+                        (*cost, now),
+                        #[inline(always)]
+                        |decision| decided(at, decision),
+                    ),
+                    None => decided(at, self.check_several(*attributes, *cost, now)),
+                }
+                at += 1;
             }
         }
     }
@@ -434,11 +607,11 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) {
-        self.assess_all(probes, cost, now, |one| self.add_refusal(decision, one, now));
+        self.assess_all(probes, cost, now, |one| self.add_refusal(decision, one, (now, cost)));
         if let Decision::Admit(permit) = decision {
             match self.charge_all(probes, permit, now) {
                 Ok(()) => return,
-                Err(one) => self.add_refusal(decision, one, now),
+                Err(one) => self.add_refusal(decision, one, (now, cost)),
             }
         }
         self.conclude(decision, probes, attributes, now);
@@ -446,10 +619,15 @@ impl Gate {
 
     /// Adds a limit that refused to a decision.
     #[inline]
-    fn add_refusal<'a>(&'a self, decision: &mut Decision<'a>, one: ViolatedNumbers, now: Timestamp) {
+    fn add_refusal<'a>(
+        &'a self,
+        decision: &mut Decision<'a>,
+        one: ViolatedNumbers,
+        asked: (Timestamp, Cost),
+    ) {
         match decision {
             Decision::Refuse(unread) => unread.add(one),
-            Decision::Admit(_) => *decision = Decision::Refuse(self.unread_by_one((now, one), None)),
+            Decision::Admit(_) => *decision = Decision::Refuse(self.unread_by_one((asked, one), None)),
         }
     }
 
@@ -570,7 +748,8 @@ impl Gate {
     fn block_exceeded(&self, probes: &[Probe<'_>], refused: &mut RefusalNumbers, now: Timestamp) {
         for one in refused.violated_mut() {
             let limit = &self.limits[usize::from(one.limit)];
-            if let (Some((span, _)), Answer::Wait { .. }) = (&limit.block, one.answer)
+            if let Some((span, _)) = &limit.block
+                && one.is_wait()
                 && let Some(probe) = probes.iter().find(|probe| probe.limit == one.limit)
             {
                 let until = now.saturating_add(*span);

@@ -37,7 +37,7 @@ impl Gate {
         let mut probes = self.located(attributes, now);
         // A block for exceeding is only set by real requests.
         let mut refused = None;
-        self.assess_all(&mut probes, cost, now, |one| RefusalNumbers::add(&mut refused, one, now));
+        self.assess_all(&mut probes, cost, now, |one| RefusalNumbers::add(&mut refused, one, (now, cost)));
         let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
         Peek { refusal: refused.map(|numbers| self.unread(numbers, attributes).read()), limits }
     }

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::Gate;
 use super::charge::{Charge, ChargeKind, SlotCharge};
+use super::decide::FEW_LIMITS;
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
 use crate::limit::WorkEnd;
@@ -34,7 +35,7 @@ pub struct Permit {
     at: Timestamp,
     cost: Cost,
     /// One for each limit that matched, in the order of the policy.
-    charges: SmallVec<[Charge; 3]>,
+    charges: SmallVec<[Charge; FEW_LIMITS]>,
     /// Additional data of the charges to rings and permits, in the same order. Most permits have
     /// none, and few have more than one.
     slot_charges: SmallVec<[SlotCharge; 1]>,
@@ -81,6 +82,17 @@ impl Permit {
     pub(super) fn from_charge(charge: Charge, cost: Cost, at: Timestamp) -> Self {
         let mut charges = SmallVec::new();
         charges.push(charge);
+        Self { at, cost, charges, slot_charges: SmallVec::new(), lender: None }
+    }
+
+    /// A permit with the first `count` of these charges.
+    #[inline]
+    pub(super) fn from_charges(
+        (charges, count): ([Charge; FEW_LIMITS], usize),
+        cost: Cost,
+        at: Timestamp,
+    ) -> Self {
+        let charges = SmallVec::from_buf_and_len(charges, count);
         Self { at, cost, charges, slot_charges: SmallVec::new(), lender: None }
     }
 

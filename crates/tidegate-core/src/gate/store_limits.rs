@@ -240,7 +240,7 @@ impl Gate {
     ) -> Result<Permit, Vec<(usize, Violated)>> {
         match self.decide(&mut self.probes_at(places), Attributes::default(), cost, now) {
             Decision::Admit(permit) => Ok(permit),
-            Decision::Refuse(unread) => Err(self.violated_at(places, unread.violated(), now)),
+            Decision::Refuse(unread) => Err(self.violated_at(places, unread.numbers())),
         }
     }
 
@@ -248,10 +248,10 @@ impl Gate {
     pub fn peek_located(&self, places: &[CounterPlace], cost: Cost, now: Timestamp) -> Located<'_> {
         let mut probes = self.probes_at(places);
         let mut refused = None;
-        self.assess_all(&mut probes, cost, now, |one| RefusalNumbers::add(&mut refused, one, now));
-        let violated = refused.iter().flat_map(RefusalNumbers::violated);
+        self.assess_all(&mut probes, cost, now, |one| RefusalNumbers::add(&mut refused, one, (now, cost)));
+        let violated = refused.map_or_else(Vec::new, |numbers| self.violated_at(places, &numbers));
         let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
-        Located { violated: self.violated_at(places, violated, now), limits }
+        Located { violated, limits }
     }
 
     /// The level of each of these limits in this table, as [`Gate::peek_located`] decides it.
@@ -291,13 +291,9 @@ impl Gate {
     }
 
     /// The limits that refused, each with the position of its place.
-    fn violated_at<'n>(
-        &self,
-        places: &[CounterPlace],
-        violated: impl Iterator<Item = &'n ViolatedNumbers>,
-        now: Timestamp,
-    ) -> Vec<(usize, Violated)> {
+    fn violated_at(&self, places: &[CounterPlace], numbers: &RefusalNumbers) -> Vec<(usize, Violated)> {
         let position = |limit| places.iter().position(|place| place.limit == limit);
-        violated.filter_map(|one| Some((position(one.limit)?, self.violated(*one, now)))).collect()
+        let at_place = |one: &ViolatedNumbers| Some((position(one.limit)?, self.violated(*one, numbers)));
+        numbers.violated().filter_map(at_place).collect()
     }
 }

@@ -8,6 +8,7 @@ mod operations;
 mod plans;
 mod reclamation;
 mod scopes;
+mod short_paths;
 mod unread_refusals;
 #[cfg(feature = "calendar")]
 mod zones;

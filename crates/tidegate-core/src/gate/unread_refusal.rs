@@ -15,6 +15,7 @@ use super::build::Compiled;
 use super::probe::{Answer, Probe};
 use crate::algorithm::{Algorithm, State};
 use crate::attributes::{Attributes, PairAttributes};
+use crate::cost::Cost;
 use crate::refusal::{Reason, Refusal, RefusalFields, Retry, ScopeValues, Violated};
 use crate::scope::Part;
 use crate::table::SpecId;
@@ -45,7 +46,9 @@ pub struct UnreadRefusal<'a> {
 #[derive(Clone)]
 pub(super) enum BindingScope<'a> {
     One(Option<&'a str>),
-    Borrowed(SmallVec<[Option<&'a str>; 3]>),
+    /// Those of few parts; behind the last part nothing.
+    Few([Option<&'a str>; 3]),
+    Many(Box<[Option<&'a str>]>),
     /// Those of attributes that are no slice of `&str`: nobody says how long they live.
     Copied(Box<[Option<Text>]>),
 }
@@ -54,7 +57,8 @@ impl BindingScope<'_> {
     fn values(&self) -> impl Iterator<Item = Option<&str>> {
         let (borrowed, copied): (&[Option<&str>], &[Option<Text>]) = match self {
             Self::One(value) => (core::slice::from_ref(value), &[]),
-            Self::Borrowed(values) => (values, &[]),
+            Self::Few(values) => (values, &[]),
+            Self::Many(values) => (values, &[]),
             Self::Copied(values) => (&[], values),
         };
         borrowed.iter().copied().chain(copied.iter().map(Option::as_deref))
@@ -64,11 +68,10 @@ impl BindingScope<'_> {
 /// The numbers of a refusal by the limits of a gate: which limits refused, by which of their
 /// numbers, and what was left. They are the same size whatever the limits are called, and own no
 /// text.
-///
-/// Good for the gate that decided and the request that it refused: see [`Gate::read_refusal`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusalNumbers {
+#[derive(Clone, Debug)]
+pub(super) struct RefusalNumbers {
     refused_at: Timestamp,
+    cost: Cost,
     /// The first limit that refused, in the order of the policy.
     first: ViolatedNumbers,
     /// The others. Few limits refuse at once: three are kept in place, more on the heap.
@@ -76,17 +79,18 @@ pub struct RefusalNumbers {
 }
 
 /// The numbers of one limit that a request violated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct ViolatedNumbers {
     pub(super) limit: u16,
     spec: SpecId,
     /// For a concurrency limit that has no free permit: until when the first retry should wait.
-    pub(super) answer: Answer,
+    /// `None`: as the limit answers in the state of `left`, which a reader asks anew.
+    answer: Option<Answer>,
     left: Left,
 }
 
 /// How the units left are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Left {
     Units(u64),
     /// By the state that was decided on: a reader divides, if there is one.
@@ -95,8 +99,8 @@ enum Left {
 
 impl RefusalNumbers {
     #[inline]
-    pub(super) fn new(refused_at: Timestamp, first: ViolatedNumbers) -> Self {
-        Self { refused_at, first, others: SmallVec::new() }
+    pub(super) fn new((refused_at, cost): (Timestamp, Cost), first: ViolatedNumbers) -> Self {
+        Self { refused_at, cost, first, others: SmallVec::new() }
     }
 
     /// The limits that refused, in the order of the policy.
@@ -109,24 +113,29 @@ impl RefusalNumbers {
     }
 
     /// Adds a limit that refused.
-    pub(super) fn add(refused: &mut Option<Self>, one: ViolatedNumbers, now: Timestamp) {
+    pub(super) fn add(refused: &mut Option<Self>, one: ViolatedNumbers, asked: (Timestamp, Cost)) {
         match refused {
-            None => *refused = Some(Self::new(now, one)),
+            None => *refused = Some(Self::new(asked, one)),
             Some(refused) => refused.others.push(one),
         }
     }
 }
 
 impl ViolatedNumbers {
-    /// The numbers of a limit whose state is one word, and that answered so.
+    /// The numbers of a limit whose state is one word, and that lacks room in it.
     #[inline]
-    pub(super) const fn by_state((limit, spec): (u16, SpecId), answer: Answer, state: State) -> Self {
-        Self { limit, spec, answer, left: Left::OfState(state) }
+    pub(super) const fn by_state((limit, spec): (u16, SpecId), state: State) -> Self {
+        Self { limit, spec, answer: None, left: Left::OfState(state) }
+    }
+
+    /// Whether its key may be blocked for it: the limit has no room now.
+    pub(super) const fn is_wait(&self) -> bool {
+        matches!(self.answer, Some(Answer::Wait { .. }))
     }
 
     /// Says that the limit has blocked the key until then.
     pub(super) fn block(&mut self, until: Timestamp) {
-        (self.answer, self.left) = (Answer::Blocked { until }, Left::Units(0));
+        (self.answer, self.left) = (Some(Answer::Blocked { until }), Left::Units(0));
     }
 }
 
@@ -151,9 +160,8 @@ impl<'a> UnreadRefusal<'a> {
         self.gate.binding(&self.numbers).retry(self.numbers.refused_at)
     }
 
-    /// The limits that refused, in the order of the policy.
-    pub(super) fn violated(&self) -> impl Iterator<Item = &ViolatedNumbers> {
-        self.numbers.violated()
+    pub(super) const fn numbers(&self) -> &RefusalNumbers {
+        &self.numbers
     }
 
     /// Adds a limit that refused, too.
@@ -168,11 +176,6 @@ impl<'a> UnreadRefusal<'a> {
     /// Keeps the values of the request with these attributes.
     pub(super) fn find_scope(&mut self, attributes: PairAttributes<'_, 'a>) {
         self.scope = self.gate.binding_scope(&self.numbers, attributes);
-    }
-
-    /// Its numbers alone, to be read later by [`Gate::read_refusal`].
-    pub fn into_numbers(self) -> RefusalNumbers {
-        self.numbers
     }
 }
 
@@ -200,21 +203,22 @@ impl fmt::Debug for UnreadRefusal<'_> {
 struct ReadLimit<'g> {
     limit: &'g Compiled,
     algorithm: &'g Algorithm,
-    numbers: ViolatedNumbers,
+    answer: Answer,
+    left: Left,
 }
 
 impl ReadLimit<'_> {
     fn reason(&self) -> Reason {
-        self.numbers.answer.reason(self.algorithm)
+        self.answer.reason(self.algorithm)
     }
 
     fn retry(&self, now: Timestamp) -> Retry {
-        self.numbers.answer.retry(self.algorithm, now)
+        self.answer.retry(self.algorithm, now)
     }
 
     /// The delay before the first retry of a request that found no free permit.
     fn retry_hint(&self, now: Timestamp) -> Option<Duration> {
-        match (self.algorithm, self.numbers.answer) {
+        match (self.algorithm, self.answer) {
             (Algorithm::Concurrency(_), Answer::Wait { until }) => Some(until.saturating_since(now)),
             _ => None,
         }
@@ -223,7 +227,7 @@ impl ReadLimit<'_> {
     /// How long it binds. A permit that is expected back soon binds for less long than a window
     /// that ends later.
     fn binds(&self, now: Timestamp) -> Retry {
-        match (self.algorithm, self.numbers.answer) {
+        match (self.algorithm, self.answer) {
             (Algorithm::Concurrency(_), Answer::Wait { until }) => Retry::At(until),
             _ => self.retry(now),
         }
@@ -235,11 +239,11 @@ impl ReadLimit<'_> {
             name: self.limit.name.clone(),
             reason: self.reason(),
             retry: self.retry(now),
-            limit: match self.numbers.answer {
+            limit: match self.answer {
                 Answer::Never { largest } => largest,
                 _ => self.algorithm.limit(),
             },
-            remaining: match self.numbers.left {
+            remaining: match self.left {
                 Left::Units(units) => units,
                 Left::OfState(state) => self.algorithm.remaining(state, now),
             },
@@ -249,20 +253,6 @@ impl ReadLimit<'_> {
 }
 
 impl Gate {
-    /// The refusal that these numbers are of, for the request with these attributes.
-    ///
-    /// Both must be of the request that this gate refused: with other attributes the scope is
-    /// wrong, and of another gate's numbers the limits are.
-    pub fn read_refusal<'a>(
-        &'a self,
-        numbers: &RefusalNumbers,
-        attributes: impl Into<Attributes<'a>>,
-    ) -> Refusal {
-        let attributes = attributes.into();
-        let parts = self.binding(numbers).limit.scope.parts.iter();
-        self.refusal_with(numbers, parts.map(|part| attributes.get(self.names.get(part.attribute))))
-    }
-
     /// The refusal that these numbers are of, with these values of the parts of the limit that
     /// binds longest.
     fn refusal_with<'v>(
@@ -290,7 +280,7 @@ impl Gate {
             return refusal;
         }
         let mut refusing: SmallVec<[ReadLimit<'_>; 3]> =
-            numbers.violated().map(|numbers| self.read_limit(*numbers)).collect();
+            numbers.violated().map(|one| self.read_limit(*one, numbers)).collect();
         // Stable: of two that bind equally long the first in the policy is named.
         refusing.sort_by(|one, other| Retry::longest_first(one.binds(now), other.binds(now)));
         refusal.violated.extend(refusing.iter().map(|limit| limit.violated(now)));
@@ -298,7 +288,7 @@ impl Gate {
     }
 
     fn detail(&self, binding: &ReadLimit<'_>) -> Option<Text> {
-        let Answer::Lacks { attribute } = binding.numbers.answer else { return None };
+        let Answer::Lacks { attribute } = binding.answer else { return None };
         Some(Text::from(format!(
             "the request lacks the attribute \"{}\", which limit \"{}\" requires",
             self.names.get(attribute),
@@ -306,19 +296,27 @@ impl Gate {
         )))
     }
 
-    fn read_limit(&self, numbers: ViolatedNumbers) -> ReadLimit<'_> {
-        let limit = &self.limits[usize::from(numbers.limit)];
-        let algorithm = self.algorithm_of(limit, numbers.spec).unwrap_or(limit.algorithm());
-        ReadLimit { limit, algorithm, numbers }
+    fn read_limit(&self, violated: ViolatedNumbers, numbers: &RefusalNumbers) -> ReadLimit<'_> {
+        let ViolatedNumbers { limit, spec, answer, left } = violated;
+        let limit = &self.limits[usize::from(limit)];
+        let algorithm = self.algorithm_of(limit, spec).unwrap_or(limit.algorithm());
+        let answer = match (answer, left) {
+            (Some(answer), _) => answer,
+            (None, Left::OfState(state)) => {
+                self.table.verdict(algorithm, state, numbers.cost, numbers.refused_at).0.into()
+            }
+            (None, Left::Units(_)) => Answer::Admit,
+        };
+        ReadLimit { limit, algorithm, answer, left }
     }
 
     /// The limit that binds longest; of two that bind equally long the first in the policy.
     fn binding(&self, numbers: &RefusalNumbers) -> ReadLimit<'_> {
         let now = numbers.refused_at;
         if numbers.others.is_empty() {
-            return self.read_limit(numbers.first);
+            return self.read_limit(numbers.first, numbers);
         }
-        let mut limits = numbers.violated().map(|numbers| self.read_limit(*numbers));
+        let mut limits = numbers.violated().map(|one| self.read_limit(*one, numbers));
         let first = limits.next().expect("a refusal names at least one violated limit");
         limits.fold(first, |longest, other| {
             let is_longer = Retry::longest_first(other.binds(now), longest.binds(now)).is_lt();
@@ -344,15 +342,26 @@ impl Gate {
         numbers: &RefusalNumbers,
         attributes: PairAttributes<'_, 'a>,
     ) -> BindingScope<'a> {
-        let parts = &*self.binding(numbers).limit.scope.parts;
+        // The only one binds, whatever it answers.
+        let limit = if numbers.others.is_empty() {
+            &self.limits[usize::from(numbers.first.limit)]
+        } else {
+            self.binding(numbers).limit
+        };
+        let parts = &*limit.scope.parts;
         let names = parts.iter().map(|part| self.names.get(part.attribute));
         match (parts, attributes.as_pairs()) {
             ([part], Some(pairs)) => {
                 BindingScope::One(Attributes::find(pairs, self.names.get(part.attribute)))
             }
-            (_, Some(pairs)) => {
-                BindingScope::Borrowed(names.map(|name| Attributes::find(pairs, name)).collect())
+            ([_, _] | [_, _, _], Some(pairs)) => {
+                let mut values = [None; 3];
+                for (value, name) in values.iter_mut().zip(names) {
+                    *value = Attributes::find(pairs, name);
+                }
+                BindingScope::Few(values)
             }
+            (_, Some(pairs)) => BindingScope::Many(names.map(|name| Attributes::find(pairs, name)).collect()),
             (_, None) => {
                 BindingScope::Copied(names.map(|name| attributes.get(name).map(Text::from)).collect())
             }
@@ -364,10 +373,10 @@ impl Gate {
     #[inline(always)]
     pub(super) fn unread_by_one<'a>(
         &'a self,
-        (refused_at, first): (Timestamp, ViolatedNumbers),
+        (asked, first): ((Timestamp, Cost), ViolatedNumbers),
         value: Option<&'a str>,
     ) -> UnreadRefusal<'a> {
-        let numbers = RefusalNumbers { refused_at, first, others: SmallVec::new() };
+        let numbers = RefusalNumbers::new(asked, first);
         UnreadRefusal { gate: self, scope: BindingScope::One(value), numbers }
     }
 
@@ -388,7 +397,7 @@ impl Gate {
             Answer::Admit | Answer::Blocked { .. } | Answer::Lacks { .. } => (answer, Left::Units(0)),
             _ => self.slots_left(algorithm, answer, state, now),
         };
-        ViolatedNumbers { limit, spec, answer, left }
+        ViolatedNumbers { limit, spec, answer: Some(answer), left }
     }
 
     /// The answer, with the units left, of an algorithm that keeps more than a word.
@@ -416,9 +425,9 @@ impl Gate {
         self.violated_numbers((probe.limit, probe.spec, probe.algorithm), probe.answer, state, now)
     }
 
-    /// One limit that refused at `now`, as a reader is told of it.
-    pub(super) fn violated(&self, numbers: ViolatedNumbers, now: Timestamp) -> Violated {
-        self.read_limit(numbers).violated(now)
+    /// One of the limits that refused, as a reader is told of it.
+    pub(super) fn violated(&self, one: ViolatedNumbers, numbers: &RefusalNumbers) -> Violated {
+        self.read_limit(one, numbers).violated(numbers.refused_at)
     }
 
     /// The attributes of these parts that a request has, with their values for people.
