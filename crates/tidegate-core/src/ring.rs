@@ -441,7 +441,8 @@ impl Rings {
 
     /// Adds `units` instants at `now`, or at the last charge if that is later, to a locked ring
     /// that has `entries`.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call moves entries and the charge through memory")]
+    #[inline(always)]
     fn push(
         &self,
         mut writer: HeaderWriter<'_>,

@@ -8,16 +8,17 @@ use smallvec::SmallVec;
 
 use super::Gate;
 use super::build::{Compiled, PlanIndex};
-use super::charge::{Charge, ChargeKind};
+use super::charge::{Charge, ChargeKind, SlotCharge};
 use super::lateness::{LATE_MAX, is_ahead};
 use super::permit::Permit;
 use super::probe::{Answer, LocatedCounter, LocatedKey, Probe, Probes};
 use super::unread_refusal::{RefusalNumbers, UnreadRefusal, ViolatedNumbers};
-use crate::algorithm::{Room, State, Verdict};
+use crate::algorithm::{Algorithm, Room, State, Verdict};
 use crate::attributes::{Attributes, PairAttributes};
 use crate::cost::Cost;
 use crate::limit::{Missing, Mode};
 use crate::refusal::Refusal;
+use crate::ring::{RingHandle, RingRefusal};
 use crate::scope::Keyed;
 use crate::table::{Entry, KeyHash, Spec, Unwritten, WhenFull};
 use crate::time::Timestamp;
@@ -315,7 +316,7 @@ impl Gate {
             }
         };
         then(match otherwise {
-            Some(entry) => self.charge_only((limit, attributes), key, entry, cost, now),
+            Some(entry) => self.charge_only_slot((limit, attributes), key, entry, cost, now),
             None => self.check_several(attributes, cost, now),
         })
     }
@@ -347,6 +348,59 @@ impl Gate {
         is_own && !(self.table.blocks.any() && limit.has_blocks())
     }
 
+    /// Decides by the only limit, whose state is a ring or permits. A key that has a ring already is
+    /// charged here, without a probe; [`Gate::charge_only`] does the rest.
+    #[inline(never)]
+    fn charge_only_slot<'a>(
+        &'a self,
+        (limit, attributes): (&'a Compiled, PairAttributes<'_, 'a>),
+        key: KeyHash,
+        entry: Entry,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        // The word was looked up for this limit: it has these numbers, or is absent.
+        let after = entry.state();
+        if let Algorithm::Rolling(rolling) = limit.algorithm()
+            && let Some(ring) = RingHandle::from_bits(after.to_bits())
+        {
+            match self.table.rings.admit(ring, rolling, cost, now) {
+                Ok(charge) => {
+                    let (before, kind) = (State::EMPTY, ChargeKind::SlotCharge);
+                    let (limit, spec, refund_on) = (0, limit.spec, limit.refund_on);
+                    let word = Charge { key, before, after, spec, limit, kind, refund_on };
+                    let mut permit = Permit::from_charge(word, cost, now);
+                    permit.push_slot_charge(Some(SlotCharge::Ring { ring, charge, is_new: false }));
+                    return Decision::Admit(permit);
+                }
+                Err(RingRefusal::Verdict(verdict)) => {
+                    return self.refuse_only((limit, attributes), (verdict.into(), after), cost, now);
+                }
+                // A stale handle is replaced below, and room is made there.
+                Err(RingRefusal::Stale | RingRefusal::Full) => {}
+            }
+        }
+        self.charge_only((limit, attributes), key, entry, cost, now)
+    }
+
+    /// Refuses by the only limit, which gave this answer in this state and charged nothing. Where a
+    /// refusal has consequences, decides anew with all of them.
+    #[inline]
+    fn refuse_only<'a>(
+        &'a self,
+        (limit, attributes): (&'a Compiled, PairAttributes<'_, 'a>),
+        (answer, state): (Answer, State),
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        let algorithm = limit.algorithm();
+        if !limit.refuses_at_once() || is_ahead(algorithm, answer, now) {
+            return self.check_several(attributes, cost, now);
+        }
+        let numbers = self.violated_numbers((0, limit.spec, algorithm), answer, state, now);
+        Decision::Refuse(self.unread(RefusalNumbers::new((now, cost), numbers), attributes))
+    }
+
     /// Decides by the only limit, whose counter was read, and is new, has changed meanwhile or has
     /// more state than a word.
     #[inline(never)]
@@ -370,12 +424,9 @@ impl Gate {
                 permit.hold_permits_of(&self.table);
                 Decision::Admit(permit)
             }
-            Err(answer @ (Answer::Wait { .. } | Answer::Never { .. }))
-                if limit.refuses_at_once() && !is_ahead(limit.algorithm(), answer, now) =>
-            {
-                probe.answer = answer;
-                let numbers = self.violated_probe(&probe, now);
-                Decision::Refuse(self.unread(RefusalNumbers::new((now, cost), numbers), attributes))
+            Err(answer @ (Answer::Wait { .. } | Answer::Never { .. })) => {
+                let state = self.table.state(&probe, now);
+                self.refuse_only((limit, attributes), (answer, state), cost, now)
             }
             // Nothing was charged.
             Err(_) => self.check_several(attributes, cost, now),
