@@ -29,6 +29,9 @@ const RIVAL_PORTS: [u16; 3] = [18_190, 18_191, 18_192];
 const CHECK_ONE: &str = r#"{"namespace":"api","attributes":{"user":"ada-with-twenty-char"}}"#;
 const CHECK_THREE: &str =
     r#"{"namespace":"api","attributes":{"user":"ada-with-twenty-char","app":"shop","session":"s1"}}"#;
+const CHECK_REFUSED: &str = r#"{"namespace":"low","attributes":{"user":"ada-with-twenty-char"}}"#;
+const CHECK_THREE_REFUSED: &str =
+    r#"{"namespace":"low","attributes":{"user":"ada-with-twenty-char","app":"shop","session":"s1"}}"#;
 const THROTTLE: &str = r#"{"key":"ada-with-twenty-char","max_burst":1000000,"count_per_period":1000000,"period":1,"quantity":1}"#;
 
 /// The options of `protocols`.
@@ -82,6 +85,8 @@ struct LoadProgram {
     words: Vec<String>,
     /// The answers that it waits for; nothing if it counts them itself.
     count: Option<u32>,
+    /// Whether it gets answers other than 2xx.
+    gets_errors: bool,
 }
 
 /// Measures, and prints a table.
@@ -133,17 +138,21 @@ pub fn run(arguments: &ProtocolArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Three limits that no row fills.
+/// Three limits that no row fills, and in another namespace the same three, each of which admits one
+/// request a day.
 fn policy(upstream: &ServiceProcess) -> String {
-    let limits = ["user", "app", "session"]
-        .map(|key| format!("{{ name: per-{key}, key: [{key}], missing: skip, rate: 10000000/s }}"));
+    let limits = |rate: &str| {
+        let limit = |key| format!("{{ name: per-{key}, key: [{key}], missing: skip, rate: {rate} }}");
+        ["user", "app", "session"].map(limit).join(", ")
+    };
     format!(
         "listen: {{ http: '127.0.0.1:0', grpc: '127.0.0.1:0', resp: '127.0.0.1:0', proxy: '127.0.0.1:0' }}\n\
          store: {{ kind: memory }}\nmemory: {{ keys: 64MiB }}\nlog: {{ refusals: off, level: error }}\n\
-         namespaces: {{ api: {{ limits: [{}] }} }}\n\
+         namespaces: {{ api: {{ limits: [{}] }}, low: {{ limits: [{}] }} }}\n\
          proxy:\n  upstreams: {{ app: ['http://{}'] }}\n  \
          routes: [{{ upstream: app, namespace: api, attributes: {{ user: header.x-user }} }}]\n",
-        limits.join(", "),
+        limits("10000000/s"),
+        limits("1/d"),
         upstream.address()
     )
 }
@@ -167,17 +176,31 @@ fn daemon_rows(
     let (grpc_port, resp) = (daemon.grpc()?.port(), daemon.resp()?.port());
     let one = [grpc::descriptor(&[("user", "ada-with-twenty-char")])];
     let three = [("user", "ada"), ("app", "shop"), ("session", "s1")].map(|entry| grpc::descriptor(&[entry]));
+    let refused = folder.write("refused", grpc::framed(&grpc::request_of("low", one.clone())));
     let one = folder.write("one", grpc::framed(&grpc::request_of("api", one)));
     let three = folder.write("three", grpc::framed(&grpc::request_of("api", three)));
     let mut rows = vec![
         row("POST /v1/check, one limit", wrk(folder, http, "/v1/check", CHECK_ONE, None)),
         row("POST /v1/check, three limits", wrk(folder, http, "/v1/check", CHECK_THREE, None)),
+        row(
+            "POST /v1/check, one limit, refused",
+            wrk(folder, http, "/v1/check", CHECK_REFUSED, None).refused(),
+        ),
+        row(
+            "POST /v1/check, three limits, refused",
+            wrk(folder, http, "/v1/check", CHECK_THREE_REFUSED, None).refused(),
+        ),
         row("/v1/authorize", wrk(folder, http, "/v1/authorize?namespace=api&user=ada", "", None)),
+        row(
+            "/v1/authorize, refused",
+            wrk(folder, http, "/v1/authorize?namespace=low&user=ada", "", None).refused(),
+        ),
         row("proxy", wrk(folder, proxy, "/", "", Some("ada"))),
     ];
     for (shape, count) in [([4, 16], 250_000), ([16, 1], 150_000)] {
         let ask = |message: &Path| h2load(grpc_port, grpc::PATH, message, shape, count);
         rows.push(row("ShouldRateLimit, one limit", ask(&one)));
+        rows.push(row("ShouldRateLimit, one limit, refused", ask(&refused)));
         rows.push(row("ShouldRateLimit, three limits", ask(&three)));
     }
     for (pipeline, count) in PIPELINES {
@@ -186,7 +209,13 @@ fn daemon_rows(
         rows.push(row("CL.THROTTLE, one key", ask(&throttle)));
         let throttle = ["CL.THROTTLE", "key:__rand_int__", "1000", "1000", "1"];
         rows.push(row("CL.THROTTLE, 100 000 keys", ask(&throttle)));
+        rows.push(row("CL.THROTTLE, refused", ask(&["CL.THROTTLE", "low", "1", "1", "86400"])));
         rows.push(row("TG.CHECK", ask(&["TG.CHECK", "api", "user", "ada"])));
+        rows.push(row("TG.CHECK, refused", ask(&["TG.CHECK", "low", "user", "ada"])));
+        let three = ["TG.CHECK", "api", "user", "ada", "app", "shop", "session", "s1"];
+        rows.push(row("TG.CHECK, three limits", ask(&three)));
+        let three = ["TG.CHECK", "low", "user", "ada", "app", "shop", "session", "s1"];
+        rows.push(row("TG.CHECK, three limits, refused", ask(&three)));
     }
     Ok(rows)
 }
@@ -259,7 +288,8 @@ fn wrk(folder: &TemporaryFolder, port: u16, path: &str, body: &str, user: Option
         let kind = "wrk.method='POST'; wrk.headers['content-type']='application/json'";
         lines.push(format!("{kind}; wrk.body='{body}'"));
     }
-    let script = folder.write(format!("{port}-{}-{}.lua", path.len(), body.len()), lines.join("; "));
+    let name = format!("{port}{path}{body}.lua").replace(|part: char| part.is_ascii_punctuation(), "-");
+    let script = folder.write(name, lines.join("; "));
     let words = format!("wrk -t1 -c16 -d3s -s {} http://127.0.0.1:{port}{path}", script.display());
     LoadProgram::new("wrk -c16", &words, None)
 }
@@ -291,7 +321,17 @@ fn redis_benchmark(port: u16, pipeline: u32, count: u32, words: &[&str]) -> Load
 
 impl LoadProgram {
     fn new(title: &str, words: &str, count: Option<u32>) -> Self {
-        Self { title: title.to_owned(), words: words.split(' ').map(str::to_owned).collect(), count }
+        Self {
+            title: title.to_owned(),
+            words: words.split(' ').map(str::to_owned).collect(),
+            count,
+            gets_errors: false,
+        }
+    }
+
+    /// The same where all requests, or all but the first, are refused by their status.
+    fn refused(self) -> Self {
+        Self { gets_errors: true, ..self }
     }
 
     /// Runs it on processor 1. How many answers it got, and how many a second.
@@ -307,9 +347,9 @@ impl LoadProgram {
             _ => before(" requests per second"),
         };
         let count: Option<f64> = self.count.map(f64::from).or_else(|| before(" requests in"));
-        let are_all_served =
-            !text.contains("Non-2xx") && (self.words[0] != "h2load" || before(" succeeded") == count);
-        if !output.status.success() || !are_all_served {
+        let are_as_expected = text.contains("Non-2xx") == self.gets_errors
+            && (self.words[0] != "h2load" || before(" succeeded") == count);
+        if !output.status.success() || !are_as_expected {
             return Err(failed());
         }
         count.zip(per_second).ok_or_else(failed)
