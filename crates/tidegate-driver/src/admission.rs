@@ -112,7 +112,8 @@ impl Admission {
         let driver = &self.driver;
         let now = driver.now();
         driver.tick_if_due(now);
-        let step = driver.engine().admit(request, now);
+        let engine = driver.engine();
+        let step = engine.admit(request, now);
         driver.renew_leases();
         let decision = match step? {
             Step::Decided(decision) => decision,

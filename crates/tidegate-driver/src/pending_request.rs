@@ -16,7 +16,7 @@ use crate::timer;
 #[derive(Debug)]
 pub struct Decided {
     /// The decision.
-    pub decision: Decision,
+    pub decision: Decision<'static>,
     /// The engine that was in force when the request was decided.
     pub engine: Arc<Engine>,
 }
@@ -42,7 +42,11 @@ impl Driver {
     /// Decides a request by `engine`, such as the one that was in force when the request was read.
     /// Waits for the store and for leases, and for its turn if the request may wait. Dropping the
     /// future gives back what the request holds.
-    pub async fn decide(&self, engine: &Engine, request: &Request<'_>) -> Result<Decision, RequestError> {
+    pub async fn decide<'a>(
+        &self,
+        engine: &'a Engine,
+        request: &Request<'a>,
+    ) -> Result<Decision<'a>, RequestError> {
         match engine.admit(request, self.now())? {
             Step::Decided(decision) => Ok(decision),
             Step::Ask(pending) => Ok(Box::pin(self.drive(pending).decided()).await.decision),
@@ -71,14 +75,14 @@ impl Driver {
     }
 
     /// Resumes a pending request by the engine in force.
-    fn resume(&self, pending: Pending, answered: Answered) -> (Step, Arc<Engine>) {
+    fn resume(&self, pending: Pending, answered: Answered) -> (Step<'static>, Arc<Engine>) {
         let engine = self.handle().engine();
         let step = engine.resume(pending, answered, self.now());
         self.renew_leases();
         (step, engine)
     }
 
-    fn give_back(&self, decision: Decision) {
+    fn give_back(&self, decision: Decision<'_>) {
         if let Decision::Admit(permit) = decision {
             self.settle(permit, Outcome::Cancelled);
         }

@@ -112,7 +112,7 @@ pub(crate) enum AfterStore {
     /// The batch charges exact limits; go on with the order.
     Admit(BatchAdmission),
     /// The batch takes charges back, and so do `more` of them; then this step is taken.
-    Conclude { step: Box<Step>, more: vec::IntoIter<Batch> },
+    Conclude { step: Box<Step<'static>>, more: vec::IntoIter<Batch> },
 }
 
 /// Requests that hold nothing and begin anew when their leases are there.

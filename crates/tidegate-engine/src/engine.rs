@@ -538,13 +538,18 @@ impl Engine {
         known.ok_or_else(|| AdminError::UnknownResource(name.unwrap_or("").chars().take(128).collect()))
     }
 
+    #[expect(clippy::inline_always, reason = "an error is large to move")]
+    #[inline(always)]
     pub(crate) fn find(&self, namespace: &str) -> Result<usize, RequestError> {
         // Most have one, and then there is nothing to look up.
-        if let [gate] = &self.gates[..]
-            && gate.namespace() == namespace
-        {
-            return Ok(0);
+        match &self.gates[..] {
+            [gate] if gate.is_of(namespace) => Ok(0),
+            _ => self.find_among(namespace),
         }
+    }
+
+    #[inline(never)]
+    fn find_among(&self, namespace: &str) -> Result<usize, RequestError> {
         let unknown = || RequestError::UnknownNamespace(namespace.chars().take(128).collect());
         self.by_name.get(namespace).copied().ok_or_else(unknown)
     }

@@ -175,7 +175,7 @@ impl KeptPermits {
         let number = held.issued;
         for holds in permit.holds_mut() {
             let admitted = holds.limits.admitted_at();
-            if let Some(place) = &mut holds.place {
+            if let Some(place) = holds.place_mut() {
                 place.await_settlement(id, admitted);
             }
         }
@@ -221,8 +221,8 @@ impl KeptPermits {
         let mut held = self.held();
         let kept = held.permits.get_mut(&PermitId::from_bits(overdue.permit))?;
         let KeptHolds::All(permit) = &mut kept.holds else { return None };
-        permit.holds_mut().find_map(|holds| {
-            let place = holds.place.as_mut()?.expire(overdue.place)?;
+        permit.holds_mut().iter_mut().find_map(|holds| {
+            let place = holds.place_mut()?.expire(overdue.place)?;
             Some((place, holds.limits.admitted_at()))
         })
     }

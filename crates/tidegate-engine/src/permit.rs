@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::vec;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tidegate_capacity::{Units, UnitsHold};
 pub use tidegate_core::limit::Outcome;
 use tidegate_core::limit::WorkEnd;
@@ -22,77 +22,104 @@ use crate::place::{Loan, Place};
 /// Dropping it returns loans (permits of concurrency limits, places in flight). Charges stay.
 #[derive(Debug)]
 #[must_use = "dropping a permit returns its loans"]
-pub struct Permit {
-    pub(crate) first: Holds,
-    /// Of a batch the holds of the other requests, in their order.
-    pub(crate) rest: Vec<Holds>,
+pub struct Permit(PermitForm);
+
+/// Nearly all permits are of one request: that is not behind a pointer, and quick to drop.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box for each admission would cost more than the move")]
+enum PermitForm {
+    One(Holds),
+    /// In the order of the requests; at least one.
+    OfBatch(Box<[Holds]>),
 }
 
 impl Permit {
-    /// The permit of requests that were admitted together, in their order; `None` without any.
-    pub(crate) fn from_batch(holds: impl IntoIterator<Item = Holds>) -> Option<Self> {
-        let mut holds = holds.into_iter();
-        Some(Self { first: holds.next()?, rest: holds.collect() })
+    /// The permit of a request.
+    #[expect(clippy::inline_always, reason = "as `Holds::new`")]
+    #[inline(always)]
+    pub(crate) const fn of_one(holds: Holds) -> Self {
+        Self(PermitForm::One(holds))
     }
 
-    /// The permit of no request, which an empty batch gets.
-    pub(crate) fn empty(now: Timestamp) -> Self {
-        let first = Holds::new(IssuingGate::NOWHERE, tidegate_core::Permit::without_charges(Cost::ONE, now));
-        Self { first, rest: Vec::new() }
+    /// The permit of requests that were admitted together, in their order. An empty batch gets one
+    /// of no request.
+    pub(crate) fn from_batch(holds: SmallVec<[Holds; 1]>, now: Timestamp) -> Self {
+        match holds.into_inner() {
+            Ok([one]) => Self::of_one(one),
+            Err(all) if all.is_empty() => {
+                let nothing = tidegate_core::Permit::without_charges(Cost::ONE, now);
+                Self::of_one(Holds::new(IssuingGate::NOWHERE, nothing))
+            }
+            Err(all) => Self(PermitForm::OfBatch(all.into_boxed_slice())),
+        }
     }
 
     /// The holds of each request, in their order.
-    pub(crate) fn holds(&self) -> impl Iterator<Item = &Holds> {
-        core::iter::once(&self.first).chain(&self.rest)
+    pub(crate) fn holds(&self) -> &[Holds] {
+        match &self.0 {
+            PermitForm::One(holds) => core::slice::from_ref(holds),
+            PermitForm::OfBatch(all) => all,
+        }
     }
 
     /// The holds of each request, in their order.
-    pub(crate) fn holds_mut(&mut self) -> impl Iterator<Item = &mut Holds> {
-        core::iter::once(&mut self.first).chain(&mut self.rest)
+    pub(crate) fn holds_mut(&mut self) -> &mut [Holds] {
+        match &mut self.0 {
+            PermitForm::One(holds) => core::slice::from_mut(holds),
+            PermitForm::OfBatch(all) => all,
+        }
+    }
+
+    /// The holds of the first request.
+    pub(crate) fn first(&self) -> &Holds {
+        &self.holds()[0]
     }
 
     /// The holds of each request, in their order.
-    pub(crate) fn into_holds(self) -> impl DoubleEndedIterator<Item = Holds> {
-        core::iter::once(self.first).chain(self.rest)
+    pub(crate) fn into_holds(self) -> SmallVec<[Holds; 1]> {
+        match self.0 {
+            PermitForm::One(holds) => smallvec![holds],
+            PermitForm::OfBatch(all) => SmallVec::from_vec(all.into_vec()),
+        }
     }
 
     /// The number of requests it was given for: 1, except for a batch.
     pub fn requests(&self) -> usize {
-        if self.first.issuer == IssuingGate::NOWHERE { 0 } else { 1 + self.rest.len() }
+        if self.first().issuer == IssuingGate::NOWHERE { 0 } else { self.holds().len() }
     }
 
     /// When the requests were admitted.
     pub fn admitted_at(&self) -> Timestamp {
-        self.first.limits.admitted_at()
+        self.first().limits.admitted_at()
     }
 
     /// Whether this member alone decided any of the limits or tables, by its share, while the store
     /// was silent.
     pub fn is_alone(&self) -> bool {
-        self.holds().any(Holds::is_alone)
+        self.holds().iter().any(Holds::is_alone)
     }
 
     /// Whether it holds a loan that should be returned when the work is done.
     pub fn must_be_settled(&self) -> bool {
-        self.holds().any(Holds::lends)
+        self.holds().iter().any(Holds::lends)
     }
 
     /// Whether a place that it held has expired.
     pub(crate) fn has_lost_place(&self) -> bool {
-        self.holds().any(|one| one.place.as_ref().is_some_and(Place::has_expired))
+        self.holds().iter().any(|one| one.place().is_some_and(Place::has_expired))
     }
 
     /// Whether it holds a place in flight, whose resource takes the end of the work as a sample of
     /// its latency.
     pub fn holds_place(&self) -> bool {
-        self.holds().any(|one| one.place.is_some())
+        self.holds().iter().any(|one| one.place().is_some())
     }
 
     /// Counts the time for which its places were kept until `now`, and charges it to whom they were
     /// given. For a permit that is dropped instead of being settled.
     pub(crate) fn settle_places(&self, now: Timestamp) {
         for holds in self.holds() {
-            if let Some(place) = &holds.place {
+            if let Some(place) = holds.place() {
                 place.settle(holds.limits.admitted_at(), now);
             }
         }
@@ -101,7 +128,7 @@ impl Permit {
     /// When all loans have expired by themselves; `None` without a loan, or for one that does not
     /// expire.
     pub fn expires_at(&self) -> Option<Timestamp> {
-        let longest = self.holds().filter_map(|one| one.longest_hold).max();
+        let longest = self.holds().iter().filter_map(|one| one.other.as_ref()?.longest_hold).max();
         longest.map(|hold| self.admitted_at().saturating_add(hold))
     }
 }
@@ -117,7 +144,7 @@ impl IntoIterator for Permit {
 
     fn into_iter(self) -> Self::IntoIter {
         let count = self.requests();
-        let each = self.into_holds().take(count).map(|first| Self { first, rest: Vec::new() });
+        let each = self.into_holds().into_iter().take(count).map(Self::of_one);
         each.collect::<Vec<_>>().into_iter()
     }
 }
@@ -270,13 +297,21 @@ impl IssuingGate {
 pub(crate) struct Holds {
     pub(crate) issuer: IssuingGate,
     pub(crate) limits: tidegate_core::Permit,
+    /// Dropped after the limits, which lend. `None` where only limits that are decided here have
+    /// charged, and nothing is lent: most permits are dropped by that alone.
+    pub(crate) other: Option<OtherHolds>,
+}
+
+/// What a request holds beside charges to limits that are decided here.
+#[derive(Debug, Default)]
+pub(crate) struct OtherHolds {
     /// Charges to leases.
     pub(crate) leased: SmallVec<[LeaseCharge; 1]>,
     pub(crate) units: Option<UnitsHold>,
     pub(crate) place: Option<Place>,
     /// The exact limits charged in the store, with what they had left.
     pub(crate) stored: Option<Box<StoreCharge>>,
-    /// Dropped after the limits, which lend.
+    /// The requests to call when what is lent comes back.
     pub(crate) loan: Option<Box<Loan>>,
     pub(crate) longest_hold: Option<Duration>,
     /// Whether a leased limit or table was decided here by this member's share of it.
@@ -293,27 +328,49 @@ impl Holds {
     #[expect(clippy::inline_always, reason = "it is large, and is built where it is held only so")]
     #[inline(always)]
     pub(crate) fn new(issuer: IssuingGate, limits: tidegate_core::Permit) -> Self {
-        Self {
-            issuer,
-            limits,
-            leased: SmallVec::new(),
-            units: None,
-            place: None,
-            stored: None,
-            loan: None,
-            longest_hold: None,
-            is_alone: false,
-        }
+        Self { issuer, limits, other: None }
+    }
+
+    /// What it holds beside charges to limits that are decided here, to be added to.
+    pub(crate) fn other_mut(&mut self) -> &mut OtherHolds {
+        self.other.get_or_insert_default()
+    }
+
+    /// Charges to leases.
+    pub(crate) fn leased(&self) -> &[LeaseCharge] {
+        self.other.as_ref().map_or(&[], |other| &other.leased)
+    }
+
+    pub(crate) fn units(&self) -> Option<&UnitsHold> {
+        self.other.as_ref()?.units.as_ref()
+    }
+
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.other.as_ref()?.place.as_ref()
+    }
+
+    pub(crate) fn place_mut(&mut self) -> Option<&mut Place> {
+        self.other.as_mut()?.place.as_mut()
+    }
+
+    /// Charges to exact limits.
+    pub(crate) fn stored(&self) -> Option<&StoreCharge> {
+        self.other.as_ref()?.stored.as_deref()
+    }
+
+    pub(crate) fn stored_mut(&mut self) -> Option<&mut StoreCharge> {
+        self.other.as_mut()?.stored.as_deref_mut()
     }
 
     pub(crate) fn is_alone(&self) -> bool {
-        self.is_alone || self.stored.as_ref().is_some_and(|stored| stored.fallback.is_some())
+        let is_alone = self.other.as_ref().is_some_and(|other| other.is_alone);
+        is_alone || self.stored().is_some_and(|stored| stored.fallback.is_some())
     }
 
     /// Whether there is a loan among them.
     pub(crate) fn lends(&self) -> bool {
-        let stored_lends = self.stored.as_ref().is_some_and(|stored| stored.lends());
-        self.limits.must_be_settled() || stored_lends || self.place.is_some()
+        let stored_lends = self.stored().is_some_and(StoreCharge::lends);
+        self.limits.must_be_settled() || stored_lends || self.place().is_some()
     }
 }
 

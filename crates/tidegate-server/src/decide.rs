@@ -220,7 +220,7 @@ impl RequestScope<'_> {
 
     /// Decides a request for a caller that settles the permit. Dropping the future gives back what
     /// the request holds. Nothing is counted; see [`RequestScope::note`].
-    pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<Decision, RequestError> {
+    pub(crate) async fn decide<'a>(&'a self, request: &Request<'a>) -> Result<Decision<'a>, RequestError> {
         self.daemon.driver.decide(&self.in_force.engine, request).await
     }
 
@@ -241,7 +241,7 @@ impl RequestScope<'_> {
     fn conclude(
         &self,
         asked: &Asked<'_>,
-        decision: Decision,
+        decision: Decision<'_>,
         has_waited: bool,
         asked_at: Timestamp,
         terms: Terms,
@@ -324,15 +324,16 @@ impl RequestScope<'_> {
     }
 
     /// Counts the decision about a request of `now`, and logs it if decisions are logged.
-    pub(crate) fn note(&self, asked: &Asked<'_>, decision: Decision, now: Timestamp) -> NotedDecision {
+    pub(crate) fn note(&self, asked: &Asked<'_>, decision: Decision<'_>, now: Timestamp) -> NotedDecision {
         match decision {
             Decision::Admit(permit) => {
                 let limits = self.note_admitted(asked, &permit, now);
                 NotedDecision::Admitted(permit, limits)
             }
-            Decision::Refuse(refusal) => {
+            Decision::Refuse(refused) => {
+                let refusal = refused.into_refusal();
                 self.note_refusal(&self.in_force.metrics, asked, &refusal, now);
-                NotedDecision::Refused(refusal.into_refusal())
+                NotedDecision::Refused(refusal)
             }
         }
     }

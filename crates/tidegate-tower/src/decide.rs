@@ -103,8 +103,8 @@ impl Settings {
         self.driver.renew_leases();
         Ok(match step {
             Step::Decided(Decision::Admit(permit)) => Begun::Decided(self.admitted(permit, &engine)),
-            Step::Decided(Decision::Refuse(refusal)) => {
-                Begun::Decided(Verdict::Answer(self.refusal(&refusal, now, format)))
+            Step::Decided(Decision::Refuse(refused)) => {
+                Begun::Decided(Verdict::Answer(self.refusal(&refused.into_refusal(), now, format)))
             }
             Step::Ask(pending) => {
                 let driving = self.driver.drive(pending);
@@ -120,7 +120,9 @@ impl Settings {
     fn conclude(self: &Arc<Self>, decided: Decided, format: AnswerFormat) -> Verdict {
         match decided.decision {
             Decision::Admit(permit) => self.admitted(permit, &decided.engine),
-            Decision::Refuse(refusal) => Verdict::Answer(self.refusal(&refusal, self.driver.now(), format)),
+            Decision::Refuse(refused) => {
+                Verdict::Answer(self.refusal(&refused.into_refusal(), self.driver.now(), format))
+            }
         }
     }
 

@@ -65,7 +65,8 @@ impl AtOnce {
     /// None has a place.
     pub(crate) fn refused() -> Self {
         let full = engine(1);
-        let held = with_request(0, &workload::keys(1), |request| full.admit(&request, START));
+        let held =
+            with_request(0, &workload::keys(1), |request| full.admit(&request, START).map(Step::into_owned));
         std::mem::forget(held);
         Self::new(full)
     }
@@ -184,7 +185,7 @@ pub(super) fn storm() -> Scenario {
         let engine = engine(1);
         let tenants = workload::keys(TENANTS);
         let until = START.saturating_add(WAIT);
-        let held = with_request(0, &tenants, |request| engine.admit(&request, START));
+        let held = with_request(0, &tenants, |request| engine.admit(&request, START).map(Step::into_owned));
         std::mem::forget(held);
         let waiting = Mutex::new(Vec::with_capacity(queued));
         let name = format!("{queued} enter and leave");
@@ -192,7 +193,7 @@ pub(super) fn storm() -> Scenario {
             let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
             for index in 0..queued {
                 let step = with_request(index, &tenants, |request| {
-                    engine.admit(&request.may_wait_until(until), clock.now())
+                    engine.admit(&request.may_wait_until(until), clock.now()).map(Step::into_owned)
                 });
                 waiting.push(step);
             }

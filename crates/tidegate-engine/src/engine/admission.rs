@@ -42,7 +42,7 @@ use self::store::ask;
 use self::waited::Waited;
 use crate::continuation::{BatchAdmission, Origin, Pending, WaitableRequest};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, end, outcome_of};
+use crate::demand::{Demand, end, outcome_of_refused};
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::fault::Fault;
@@ -58,7 +58,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn walk<'a>(
         &'a self,
-        located: &mut Located<'a>,
+        located: &mut Located<'_, 'a>,
         mode: Mode,
         holds: &mut Option<Holds>,
         now: Timestamp,
@@ -120,23 +120,38 @@ impl Engine {
     /// Decides a request, or says what to ask the store first.
     ///
     /// An error means that it could not be decided, and that nothing was charged.
-    pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, RequestError> {
-        let waited = Waited::default();
+    #[expect(clippy::inline_always, reason = "as `Gate::check`")]
+    #[inline(always)]
+    pub fn admit<'a>(&'a self, request: &Request<'a>, now: Timestamp) -> Result<Step<'a>, RequestError> {
         if request.may_wait_until.is_some() {
-            return self.admit_patient(request, waited, None, None, None, now);
+            return self.admit_patient(request, Waited::default(), None, None, None, now);
         }
-        let found = self.gate_of(request)?;
+        let found = self.gate_called(request.namespace)?;
         if self.only_limits_say(request, found.0) {
             return self.admit_by_limits(request, found, now);
         }
+        self.admit_by_walk(request, found, now)
+    }
+
+    /// Apart, so that requests of which only limits have something to say need none of its room.
+    #[inline(never)]
+    fn admit_by_walk<'a>(
+        &'a self,
+        request: &Request<'a>,
+        found: (&'a Arc<Gate>, IssuingGate),
+        now: Timestamp,
+    ) -> Result<Step<'a>, RequestError> {
+        self.check_table(request)?;
+        let waited = Waited::default();
         let mut located = self.locate(request, found, &waited, now);
         let mut holds = None;
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
         match answer {
             Ok(()) => Ok(self.pass_one(&mut located, found.0, holds, None, None, now)),
-            Err(Stop::Refuse(refusal)) => {
-                self.decided(None, located.record, outcome_of(&refusal));
-                Ok(Step::Decided(Decision::Refuse(Refused::one(refusal))))
+            Err(Stop::Refuse(by_plane)) => {
+                let refused = located.refused(by_plane);
+                self.decided(None, located.record, outcome_of_refused(&refused));
+                Ok(Step::Decided(Decision::Refuse(refused)))
             }
             Err(Stop::Wait(flights)) => {
                 let demand = self.demand(None, located.record);
@@ -160,28 +175,33 @@ impl Engine {
 
     /// The walk where only the limits have something to say: one step. The answer is built where it
     /// is returned, since it is large to move.
-    #[expect(clippy::inline_always, clippy::unnecessary_wraps, reason = "as it is returned, it is not moved")]
+    #[expect(clippy::inline_always, reason = "as it is returned, it is not moved")]
     #[inline(always)]
-    fn admit_by_limits(
-        &self,
-        request: &Request<'_>,
-        (gate, issuer): (&Arc<Gate>, IssuingGate),
+    fn admit_by_limits<'a>(
+        &'a self,
+        request: &Request<'a>,
+        (gate, issuer): (&'a Arc<Gate>, IssuingGate),
         now: Timestamp,
-    ) -> Result<Step, RequestError> {
-        match gate.check(request.attributes, request.cost, now) {
-            tidegate_core::Decision::Admit(limits) if limits.must_be_settled() => {
-                let mut first = Holds::new(issuer, limits);
-                self.lend(gate, &mut first);
-                Ok(Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() })))
-            }
-            tidegate_core::Decision::Admit(limits) => {
-                let rest = Vec::new();
-                Ok(Step::Decided(Decision::Admit(Permit { first: Holds::new(issuer, limits), rest })))
-            }
-            tidegate_core::Decision::Refuse(unread) => {
-                Ok(Step::Decided(Decision::Refuse(Refused::one(unread.read()))))
-            }
-        }
+    ) -> Result<Step<'a>, RequestError> {
+        gate.check_then(
+            request.attributes,
+            request.cost,
+            now,
+            #[inline(always)]
+            |decision| match decision {
+                tidegate_core::Decision::Admit(limits) if limits.must_be_settled() => {
+                    let mut first = Holds::new(issuer, limits);
+                    self.lend(gate, &mut first);
+                    Ok(Step::Decided(Decision::Admit(Permit::of_one(first))))
+                }
+                tidegate_core::Decision::Admit(limits) => {
+                    Ok(Step::Decided(Decision::Admit(Permit::of_one(Holds::new(issuer, limits)))))
+                }
+                tidegate_core::Decision::Refuse(unread) => {
+                    Ok(Step::Decided(Decision::Refuse(Refused::from(unread))))
+                }
+            },
+        )
     }
 
     /// Admits a request that has passed, or asks the store first. `waitable` is how it
@@ -190,18 +210,18 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn pass_one(
         &self,
-        located: &mut Located<'_>,
+        located: &mut Located<'_, '_>,
         gate: &Arc<Gate>,
         holds: Option<Holds>,
         demand: Option<Demand>,
         waitable: Option<Box<WaitableRequest>>,
         now: Timestamp,
-    ) -> Step {
+    ) -> Step<'static> {
         let first = holds.expect("the local limits give every request that passes its holds");
         let counted = located.record;
         let Some(question) = located.question.take() else {
             self.decided(demand, counted, OfferOutcome::Admitted);
-            return Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }));
+            return Step::Decided(Decision::Admit(Permit::of_one(first)));
         };
         let demand = self.demand(demand, counted);
         let origin = Origin { gate: Arc::clone(gate), cost: located.request.cost, demand, waitable };
@@ -256,9 +276,9 @@ impl Engine {
 /// end it.
 #[expect(clippy::inline_always, reason = "a refusal is large, and is built where it is returned only so")]
 #[inline(always)]
-fn heard(from: WalkStep, stop: Stop, mode: Mode, located: &mut Located<'_>) -> Answer {
+fn heard(from: WalkStep, stop: Stop, mode: Mode, located: &mut Located<'_, '_>) -> Answer {
     match (stop, mode, &mut located.said) {
-        (Stop::Refuse(refusal), Mode::Explain, Some(said)) => {
+        (Stop::Refuse(Some(refusal)), Mode::Explain, Some(said)) => {
             said.refusals.push((from, refusal));
             Ok(())
         }

@@ -52,7 +52,8 @@ fn a_blocked_key_has_nothing_left_wherever_its_limit_is_decided() {
 fn a_request_that_lacks_a_required_attribute_is_refused_as_such_wherever_its_limit_is_decided() {
     for consistency in EVERYWHERE {
         let mut fleet = Fleet::new(1, &[limit(consistency)]);
-        let Decision::Refuse(refusal) = fleet.decide(0, &Request::new("api", ())) else { panic!() };
+        let Decision::Refuse(refused) = fleet.decide(0, &Request::new("api", ())) else { panic!() };
+        let refusal = refused.into_refusal();
         assert_eq!((refusal.reason(), refusal.retry()), (Reason::AttributeMissing, Retry::Never));
         assert_eq!((refusal.name(), refusal.remaining()), ("rate", 0), "{consistency:?}");
         assert_eq!(

@@ -28,7 +28,7 @@ fn cost(units: u64) -> Cost {
 }
 
 /// The engine's answer, and every batch that the store was asked for it.
-fn decide(world: &World, requests: &[Request<'_>]) -> (Decision, Vec<Batch>) {
+fn decide(world: &World, requests: &[Request<'_>]) -> (Decision<'static>, Vec<Batch>) {
     let mut asked = Vec::new();
     let mut step = world.engine.admit_all(requests, world.now()).unwrap();
     loop {

@@ -88,7 +88,8 @@ fn a_cost_that_the_store_never_admits_is_told_the_largest_that_it_does() {
     let Algorithm::Bucket(one) = bucket(10, Duration::from_hours(1)) else { panic!("a bucket") };
     let limit = Limit::new("quota", Algorithm::Bucket(one.with_debt(5).unwrap())).key(["user"]);
     let world = World::with_limits([limit.consistency(Consistency::Exact)]);
-    let Decision::Refuse(refusal) = world.decide(&request(16)) else { panic!("never admitted") };
+    let Decision::Refuse(refused) = world.decide(&request(16)) else { panic!("never admitted") };
+    let refusal = refused.into_refusal();
     assert_eq!((refusal.reason(), refusal.violated[0].limit), (Reason::CostExceedsLimit, 15));
     assert!(world.admit(15).is_some());
 }

@@ -131,8 +131,8 @@ impl Fleet {
     }
 
     /// Carries a request through to its decision.
-    pub(crate) fn decide(&mut self, member: usize, request: &Request<'_>) -> Decision {
-        let mut step = self.members[member].admit(request, self.now()).unwrap();
+    pub(crate) fn decide(&mut self, member: usize, request: &Request<'_>) -> Decision<'static> {
+        let mut step = self.members[member].admit(request, self.now()).unwrap().into_owned();
         loop {
             match step {
                 Step::Decided(decision) => return decision,
@@ -407,7 +407,7 @@ fn when_there_is_no_place_for_another_holder_idle_ones_make_room() {
         let attributes = [("user", user)];
         match fleet.decide(0, &Request::new("api", &attributes)) {
             Decision::Admit(_) => None,
-            Decision::Refuse(refusal) => Some(refusal),
+            Decision::Refuse(refused) => Some(refused.into_refusal()),
         }
     };
     for user in &users[..8] {

@@ -132,7 +132,7 @@ fn issue_39_a_request_whose_deadline_leaves_no_time_after_its_queue_names_the_re
     let late = ask(Some(Duration::from_millis(1500))).waits();
     world.advance(Duration::from_secs(1));
     world.finish(world.engine.settle(running, Outcome::Succeeded, world.now()));
-    let refusal = world.resume(late).refused().into_refusal();
+    let refusal = world.resume(late).refused();
     assert_eq!((refusal.reason(), refusal.name()), (Reason::DeadlineUnmeetable, "deadline"));
     let details = refusal.details.as_deref().and_then(RefusalDetails::overload).unwrap();
     assert_eq!(details.resource.as_deref(), Some("app"));

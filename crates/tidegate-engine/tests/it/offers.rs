@@ -301,7 +301,7 @@ struct Callers {
 }
 
 impl Callers {
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: Step<'static>) {
         match step {
             Step::Decided(Decision::Admit(permit)) => self.at_work.push(permit),
             Step::Decided(Decision::Refuse(_)) => {}
@@ -350,7 +350,7 @@ proptest! {
                         request.may_wait_until = Some(until);
                     }
                     if let Ok(step) = callers.world.engine.admit(&request, callers.world.now()) {
-                        callers.take(step);
+                        callers.take(step.into_owned());
                         first_attempts += u64::from(attempt == 0);
                         attempts += 1;
                     }

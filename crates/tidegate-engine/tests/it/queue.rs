@@ -183,8 +183,7 @@ fn a_queue_that_is_too_long_refuses_the_least_important_tenants_before_it_sheds_
     let highest = refused.iter().map(|(level, _)| *level).max().unwrap();
     let lowest = let_in.iter().copied().min().unwrap();
     assert!(highest < lowest, "refused up to level {highest}, let in from {lowest} on");
-    for (_, denied) in refused {
-        let refusal = denied.into_refusal();
+    for (_, refusal) in refused {
         assert_eq!((refusal.reason(), refusal.name()), (Reason::OverloadShed, "queue_delay"));
         let scope: Vec<&str> = refusal.scope.iter().map(|(name, _)| &**name).collect();
         assert_eq!(scope, ["class", "tenant"]);
@@ -566,7 +565,7 @@ fn a_drain_refuses_every_waiting_request_at_once_and_lets_no_later_one_wait() {
     let wakes = watch(&[&for_rate, &for_place, &joined]);
     world.engine.drain_waiting();
     assert_eq!(counts(&wakes), [1, 1, 1]);
-    let says_when = |refused: &tidegate_engine::Refused| {
+    let says_when = |refused: &tidegate_core::Refusal| {
         refused.retry_hint.is_some() || matches!(refused.retry(), Retry::At(_))
     };
     for pending in [for_rate, for_place, joined] {

@@ -8,10 +8,10 @@ use core::time::Duration;
 use tidegate_capacity::{Access, Capacity, TableConfig};
 use tidegate_core::algorithm::{Bucket, Concurrency, Rolling};
 use tidegate_core::limit::Consistency;
-use tidegate_core::{Algorithm, Class, Cost, Limit, Rate, Timestamp};
+use tidegate_core::{Algorithm, Class, Cost, Limit, Rate, Refusal, Timestamp};
 use tidegate_engine::{
     Answered, Decision, Engine, EngineBuilder, EngineConfig, LeaseConfig, NamespaceConfig, Pending, Permit,
-    Progress, Refused, Request, RequestError, ResourceStats, Settled, Step, Turn, Wants,
+    Progress, Request, RequestError, ResourceStats, Settled, Step, Turn, Wants,
 };
 use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_store::{Batch, MemoryConfig, MemoryStore, Store, StoreError};
@@ -37,7 +37,7 @@ pub(crate) struct World {
 #[expect(clippy::large_enum_variant, reason = "a stage of a test is moved once")]
 pub(crate) enum Stage {
     Admitted(Permit),
-    Refused(Refused),
+    Refused(Refusal),
     Waits(Pending),
 }
 
@@ -49,7 +49,7 @@ impl Stage {
         }
     }
 
-    pub(crate) fn refused(self) -> Refused {
+    pub(crate) fn refused(self) -> Refusal {
         match self {
             Self::Refused(refused) => refused,
             other => panic!("should be refused: {other:?}"),
@@ -165,11 +165,11 @@ impl World {
     }
 
     /// Carries a request through to its decision.
-    pub(crate) fn decide(&self, request: &Request<'_>) -> Decision {
+    pub(crate) fn decide(&self, request: &Request<'_>) -> Decision<'static> {
         let mut step = self.engine.admit(request, self.now()).unwrap();
         loop {
             match step {
-                Step::Decided(decision) => return decision,
+                Step::Decided(decision) => return decision.into_owned(),
                 Step::Ask(pending) => {
                     let answer = self.ask(pending.batch().unwrap());
                     step = self.engine.resume(pending, answer, self.now());
@@ -202,11 +202,11 @@ impl World {
         self.go_on(self.engine.resume(pending, Answered::Turn, self.now()))
     }
 
-    pub(crate) fn go_on(&self, mut step: Step) -> Stage {
+    pub(crate) fn go_on(&self, mut step: Step<'_>) -> Stage {
         loop {
             match step {
                 Step::Decided(Decision::Admit(permit)) => return Stage::Admitted(permit),
-                Step::Decided(Decision::Refuse(refused)) => return Stage::Refused(refused),
+                Step::Decided(Decision::Refuse(refused)) => return Stage::Refused(refused.into_refusal()),
                 Step::Ask(pending) => match pending.batch() {
                     Some(batch) => {
                         let answer = self.ask(batch);

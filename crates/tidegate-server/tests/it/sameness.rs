@@ -88,7 +88,7 @@ fn through_a_simulator(requests: &[Asked]) -> Vec<String> {
         let _ = engine.tick(now);
         answers.push(match engine.admit(&Request::new("api", &asked.attributes()).cost(asked.cost()), now) {
             Ok(Step::Decided(Decision::Admit(_))) => ADMITTED.to_owned(),
-            Ok(Step::Decided(Decision::Refuse(refusal))) => said(&refusal, now),
+            Ok(Step::Decided(Decision::Refuse(refused))) => said(&refused.into_refusal(), now),
             other => panic!("{other:?}"),
         });
     }

@@ -235,7 +235,10 @@ impl Simulation {
         };
         request.attempt = arrival.attempt;
         match engine.admit(&request, member.clock.at(self.now)) {
-            Ok(step) => self.go_on(step, arrival, None),
+            Ok(step) => {
+                let step = step.into_owned();
+                self.go_on(step, arrival, None);
+            }
             Err(_) => self.tally.report.errors += 1,
         }
         self.send_asks(arrival.member);
@@ -250,7 +253,7 @@ impl Simulation {
 
     /// A request goes on; `source` says where it is from if it is admitted now, as far as that is
     /// known.
-    fn go_on(&mut self, step: Step, arrival: Arrival, source: Option<Source>) {
+    fn go_on(&mut self, step: Step<'static>, arrival: Arrival, source: Option<Source>) {
         match step {
             Step::Decided(decision) => self.decided(decision, arrival, source),
             Step::Ask(pending) => match pending.wants() {
@@ -261,7 +264,7 @@ impl Simulation {
         }
     }
 
-    fn decided(&mut self, decision: Decision, arrival: Arrival, source: Option<Source>) {
+    fn decided(&mut self, decision: Decision<'static>, arrival: Arrival, source: Option<Source>) {
         let Arrival { member, key, cost, .. } = arrival;
         let one = &self.members[member as usize];
         let (run, member_now) = (one.run, one.clock.at(self.now).as_nanos());

@@ -132,7 +132,14 @@ impl TidegateControl {
     }
 
     /// Takes in a step of a job.
-    fn take_step(&mut self, asked: AskedJob, step: Step, has_waited: bool, now: u64, out: &mut Vec<Verdict>) {
+    fn take_step(
+        &mut self,
+        asked: AskedJob,
+        step: Step<'static>,
+        has_waited: bool,
+        now: u64,
+        out: &mut Vec<Verdict>,
+    ) {
         let AskedJob { job, wait_until, .. } = asked;
         match step {
             Step::Decided(Decision::Admit(permit)) => {
@@ -224,6 +231,7 @@ impl AdmissionControl for TidegateControl {
             .may_wait_until(at(wait_until));
         request.attempt = attempt;
         let step = self.engine.admit(&request, at(now)).expect("the namespace exists, and it has no limits");
+        let step = step.into_owned();
         self.take_step(AskedJob { job, service, wait_until }, step, false, now, out);
         self.resume_called(now, out);
     }

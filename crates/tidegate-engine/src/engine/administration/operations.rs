@@ -45,7 +45,7 @@ impl Engine {
     /// the last.
     pub fn statuses_of(&self, permit: &Permit, at: usize) -> Vec<LimitReport> {
         let mut reports: Vec<LimitReport> = Vec::new();
-        if let Some(holds) = permit.holds().nth(at) {
+        if let Some(holds) = permit.holds().get(at) {
             self.add_statuses(holds, &mut reports);
         }
         reports
@@ -54,7 +54,7 @@ impl Engine {
     /// The units that the access of a request of the permit was charged, by the position of the
     /// request, and those that are left there at `now`; `None` for a request without an access.
     pub fn access_charge(&self, permit: &Permit, at: usize, now: Timestamp) -> Option<AccessCharge> {
-        let hold = permit.holds().nth(at)?.units.as_ref()?;
+        let hold = permit.holds().get(at)?.units()?;
         let left = self.planes.capacity.as_ref()?.left_of(hold, now)?;
         Some(AccessCharge { units: hold.units(), left })
     }
@@ -63,8 +63,8 @@ impl Engine {
         if let Some(gate) = self.home_gate(holds) {
             reports.extend(gate.statuses(&holds.limits).map(LimitReport::from));
         }
-        reports.extend(Self::leased_reports(&holds.leased, holds.limits.admitted_at()));
-        reports.extend(holds.stored.iter().flat_map(|stored| stored.reports.iter().cloned()));
+        reports.extend(Self::leased_reports(holds.leased(), holds.limits.admitted_at()));
+        reports.extend(holds.stored().iter().flat_map(|stored| stored.reports.iter().cloned()));
     }
 
     /// Charges the limits whether or not there is room, as for work already done; what they have

@@ -35,8 +35,9 @@ pub(crate) enum WalkStep {
 /// Why a walk ends before its end.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// A plane refuses.
-    Refuse(Refusal),
+    /// A plane refuses. `None`: the limits that are decided here, whose refusal is large until it
+    /// is read, and is in [`Located::refused`](super::located::Located::refused).
+    Refuse(Option<Refusal>),
     /// A lease has to be asked for first.
     Wait(Flights),
     /// A plane cannot decide.

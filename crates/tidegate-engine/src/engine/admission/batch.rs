@@ -37,7 +37,7 @@ impl Engine {
     ///
     /// An error names the request that could not be decided, and means that nothing was charged.
     /// More than [`BATCH_REQUESTS_MAX`] requests are an error.
-    pub fn admit_all(&self, requests: &[Request<'_>], now: Timestamp) -> Result<Step, BatchError> {
+    pub fn admit_all(&self, requests: &[Request<'_>], now: Timestamp) -> Result<Step<'static>, BatchError> {
         self.admit_after(requests, Waited::default(), Demands::new(), now)
     }
 
@@ -49,7 +49,7 @@ impl Engine {
         waited: Waited<'_>,
         mut demands: Demands,
         now: Timestamp,
-    ) -> Result<Step, BatchError> {
+    ) -> Result<Step<'static>, BatchError> {
         if requests.len() > BATCH_REQUESTS_MAX {
             return Err(BatchError::TooMany { given: requests.len() });
         }
@@ -60,6 +60,7 @@ impl Engine {
         for (at, request) in requests.iter().enumerate() {
             // Those that were offered have their demand; the others have not come that far before.
             let waited = Waited { is_offered: demands[at].is_some(), ..waited };
+            let mut by_limits = None;
             let stop = match self.gate_of(request) {
                 Ok((gate, issuer)) => {
                     let mut located = self.locate(request, (gate, issuer), &waited, now);
@@ -75,7 +76,10 @@ impl Engine {
                             passed.extend(holds);
                             continue;
                         }
-                        Err(stop) => stop,
+                        Err(stop) => {
+                            by_limits = located.refused.take();
+                            stop
+                        }
                     }
                 }
                 Err(error) => error.into(),
@@ -105,7 +109,8 @@ impl Engine {
                     let parked = Parked { requests: owned, flights, rounds, demands, seat: None };
                     Ok(Step::Ask(Pending(Waiting::Lease(Box::new(parked)))))
                 }
-                Stop::Refuse(refusal) => {
+                Stop::Refuse(by_plane) => {
+                    let refusal = Refused::by(by_plane, by_limits).into_refusal();
                     if let Some(demand) = demands[at].take() {
                         demand.decide(outcome_of(&refusal));
                     }
@@ -118,7 +123,7 @@ impl Engine {
     }
 
     /// Goes on with requests after what they waited for has come, or failed to.
-    pub fn resume(&self, pending: Pending, answered: impl Into<Answered>, now: Timestamp) -> Step {
+    pub fn resume(&self, pending: Pending, answered: impl Into<Answered>, now: Timestamp) -> Step<'static> {
         match (pending.0, answered.into()) {
             (Waiting::Store(asked), Answered::Store(answer)) => self.resume_store(*asked, answer, now),
             // The driver has not asked the store: nothing is known.
@@ -151,7 +156,7 @@ impl Engine {
     }
 
     /// Begins anew with requests whose leases have been asked for.
-    fn begin_anew(&self, parked: Parked, now: Timestamp) -> Step {
+    fn begin_anew(&self, parked: Parked, now: Timestamp) -> Step<'static> {
         let Parked { requests: owned, flights, rounds, mut demands, seat } = parked;
         let lists: SmallVec<[_; 1]> = owned.iter().map(OwnedRequest::lists).collect();
         let requests: SmallVec<[Request<'_>; 1]> =
@@ -179,7 +184,7 @@ impl Engine {
     }
 }
 
-fn refuse(refusals: Refusals) -> Step {
+fn refuse(refusals: Refusals) -> Step<'static> {
     let refused = Refused::from_batch(refusals).expect("only called with a refusal");
     Step::Decided(Decision::Refuse(refused))
 }

@@ -13,7 +13,7 @@ use crate::permit::Holds;
 #[inline(always)]
 pub(crate) fn step<'a>(
     engine: &'a Engine,
-    located: &mut Located<'a>,
+    located: &mut Located<'_, 'a>,
     mode: Mode,
     holds: &mut Option<Holds>,
     now: Timestamp,
@@ -22,14 +22,14 @@ pub(crate) fn step<'a>(
         return Ok(());
     }
     let namespace = located.request.namespace;
-    let refuse = |throttled: &Throttled<'_>| Err(Stop::Refuse(throttled_by(namespace, throttled, now)));
+    let refuse = |throttled: &Throttled<'_>| Err(Stop::Refuse(Some(throttled_by(namespace, throttled, now))));
     let Some(access) = located.access(engine)? else { return Ok(()) };
     let TableAccess { located: access, sources, leased_limits } = access;
     match (mode, holds) {
         (Mode::Charge, Some(holds)) => match access.admit(sources, now) {
             Admission::Admit(units) => {
-                holds.units = Some(units);
-                engine.renew_leases(&holds.leased[*leased_limits..], now);
+                holds.other_mut().units = Some(units);
+                engine.renew_leases(&holds.leased()[*leased_limits..], now);
                 Ok(())
             }
             Admission::Throttle(throttled) => refuse(&throttled),

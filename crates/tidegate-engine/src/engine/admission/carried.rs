@@ -102,7 +102,7 @@ impl Engine {
         let hold = CarriedHold { capacity, shared, demand, holds, taken_at: now };
         let refusal = match answer {
             Ok(()) => None,
-            Err(Stop::Refuse(refusal)) => Some(refusal),
+            Err(Stop::Refuse(by_plane)) => Some(located.refused(by_plane).into_refusal()),
             Err(Stop::Fail(error)) => {
                 hold.decide(OfferOutcome::Failed);
                 return Err(*error);
@@ -268,13 +268,13 @@ impl CarriedHold {
 
 impl Drop for CarriedHold {
     fn drop(&mut self) {
-        let Some(Holds { units, leased, .. }) = self.holds.take() else { return };
-        if let (Some(units), Some(capacity)) = (units, &self.capacity) {
+        let Some(mut other) = self.holds.take().and_then(|holds| holds.other) else { return };
+        if let (Some(units), Some(capacity)) = (other.units.take(), &self.capacity) {
             capacity.give_back(units, self.taken_at);
         }
         if let Some(leases) = &self.shared.leases {
-            leased.iter().rev().for_each(|charge| leases.undo(charge, self.taken_at));
-            leased.iter().for_each(|charge| leases.return_idle(charge, self.taken_at));
+            other.leased.iter().rev().for_each(|charge| leases.undo(charge, self.taken_at));
+            other.leased.iter().for_each(|charge| leases.return_idle(charge, self.taken_at));
         }
     }
 }

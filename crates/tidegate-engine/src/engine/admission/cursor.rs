@@ -12,7 +12,7 @@ use crate::permit::Holds;
 #[inline(always)]
 pub(crate) fn step(
     engine: &Engine,
-    located: &mut Located<'_>,
+    located: &mut Located<'_, '_>,
     mode: Mode,
     _holds: &mut Option<Holds>,
     now: Timestamp,
@@ -28,7 +28,7 @@ pub(crate) fn step(
         overload.would_shed(record.resource(), record.level())
     };
     match shed {
-        Some(shed) => Err(Stop::Refuse(shed_by(request.namespace, &shed, request))),
+        Some(shed) => Err(Stop::Refuse(Some(shed_by(request.namespace, &shed, request)))),
         None => Ok(()),
     }
 }

@@ -11,13 +11,13 @@ use crate::permit::Holds;
 #[inline]
 pub(crate) fn step(
     _engine: &Engine,
-    located: &Located<'_>,
+    located: &Located<'_, '_>,
     _mode: Mode,
     _holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
     match located.request.deadline {
-        Some(deadline) if deadline <= now => Err(Stop::Refuse(past_deadline(located.request))),
+        Some(deadline) if deadline <= now => Err(Stop::Refuse(Some(past_deadline(located.request)))),
         _ => Ok(()),
     }
 }

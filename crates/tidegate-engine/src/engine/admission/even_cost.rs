@@ -13,7 +13,7 @@ const NAME: &str = "even-cost";
 
 pub(crate) fn step(
     _engine: &Engine,
-    located: &Located<'_>,
+    located: &Located<'_, '_>,
     _mode: Mode,
     _holds: &mut Option<Holds>,
     _now: Timestamp,
@@ -31,7 +31,7 @@ pub(crate) fn step(
         window: None,
     };
     let refusal = Refusal::new(located.request.namespace, ScopeValues::new(), violated);
-    Err(Stop::Refuse(refusal))
+    Err(Stop::Refuse(Some(refusal)))
 }
 
 mod tests {
@@ -61,7 +61,7 @@ mod tests {
         Request::new("api", ()).cost(Cost::new(units).unwrap())
     }
 
-    fn refused(step: Step) -> Vec<Option<String>> {
+    fn refused(step: Step<'_>) -> Vec<Option<String>> {
         match step {
             Step::Decided(Decision::Refuse(refused)) => {
                 refused.into_each(2).into_iter().map(|one| Some(one?.name().to_owned())).collect()
@@ -70,7 +70,7 @@ mod tests {
         }
     }
 
-    fn admitted(step: Step) -> Permit {
+    fn admitted(step: Step<'_>) -> Permit {
         match step {
             Step::Decided(Decision::Admit(permit)) => permit,
             other => panic!("should be admitted: {other:?}"),

@@ -55,7 +55,7 @@ struct Refusing<'a> {
 #[inline(always)]
 pub(crate) fn step<'a>(
     engine: &'a Engine,
-    located: &mut Located<'a>,
+    located: &mut Located<'_, 'a>,
     mode: Mode,
     holds: &mut Option<Holds>,
     now: Timestamp,
@@ -72,23 +72,24 @@ pub(crate) fn step<'a>(
     {
         match engine.lease(leases, gate, request, stored, *waited, now)? {
             Leased::Held(leased, alone) => {
-                holds.leased = leased;
+                holds.other_mut().leased = leased;
                 if let Some(alone) = alone {
                     holds.limits.absorb(*alone);
-                    holds.is_alone = true;
+                    holds.other_mut().is_alone = true;
                 }
             }
-            Leased::Refused(refusal) => return Err(Stop::Refuse(refusal)),
+            Leased::Refused(refusal) => return Err(Stop::Refuse(Some(refusal))),
             Leased::Waits(waits) => flights = waits,
         }
     }
     if let Some(access) = located.access(engine)? {
-        access.leased_limits = holds.leased.len();
+        access.leased_limits = holds.leased().len();
         // Asked for even if the request waits for another lease, so that it waits once.
         let ask = TableAsk::new(owner, request, waited, gate.is_some());
         let tokens = engine.lease_tables(&access.located, ask, now);
-        holds.is_alone |= tokens.are_alone();
-        holds.leased.extend(tokens.held);
+        let other = holds.other_mut();
+        other.is_alone |= tokens.are_alone();
+        other.leased.extend(tokens.held);
         flights.extend(tokens.flights);
         access.sources = tokens.sources;
     }
@@ -96,7 +97,7 @@ pub(crate) fn step<'a>(
         return Ok(());
     }
     // A request holds nothing of its leases while it waits for others.
-    engine.put_back(&core::mem::take(&mut holds.leased), now);
+    engine.put_back(&core::mem::take(&mut holds.other_mut().leased), now);
     Err(Stop::Wait(flights))
 }
 
@@ -120,7 +121,7 @@ impl Engine {
     /// Whether a request may spend leases: of a limit, or of a table of its access. `false` is
     /// certain; `true` is said of every request in a namespace with leased limits, and of every
     /// access in one with leased tables.
-    pub(crate) fn may_spend_leases(&self, located: &Located<'_>) -> bool {
+    pub(crate) fn may_spend_leases(&self, located: &Located<'_, '_>) -> bool {
         let request = located.request;
         located.has_leased()
             || (request.access.is_some() && self.planes.table_leases.has_any_of(request.namespace))

@@ -2,7 +2,7 @@
 //! them.
 
 use tidegate_core::gate::LocatedRequest;
-use tidegate_core::{Decision, Timestamp};
+use tidegate_core::{Attributes, Cost, Decision, Gate, Timestamp};
 
 use super::answer::{Answer, Mode, Stop};
 use super::located::Located;
@@ -14,12 +14,12 @@ use crate::permit::Holds;
 #[inline(always)]
 pub(crate) fn step(
     _engine: &Engine,
-    located: &mut Located<'_>,
+    located: &mut Located<'_, '_>,
     mode: Mode,
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, gate, issuer, counters, stored, said, .. } = located;
+    let Located { request, gate, issuer, counters, stored, refused, said, .. } = located;
     let Some(gate) = gate else {
         *holds = Some(Holds::nothing(*issuer, request.cost, now));
         return Ok(());
@@ -31,20 +31,21 @@ pub(crate) fn step(
         (Mode::Charge, None) if gate.has_store_limits() => {
             gate.check_and_locate(attributes, stored.insert(LocatedRequest::default()), cost, now)
         }
-        (Mode::Charge, None) => gate.check(attributes, cost, now),
+        (Mode::Charge, None) => check(gate, attributes, cost, now),
         (Mode::Look | Mode::LookAtLimits, counters) => {
             let refusal = match counters {
                 Some(counters) => gate.find_counter_refusal(counters, attributes, cost, now),
                 None => gate.find_refusal(attributes, cost, now),
             };
-            return refusal.map_or(Ok(()), |unread| Err(Stop::Refuse(unread.read())));
+            *refused = refusal;
+            return if refused.is_some() { Err(Stop::Refuse(None)) } else { Ok(()) };
         }
         (Mode::Explain, _) => {
             let peek = gate.peek(attributes, cost, now);
             if let Some(said) = said {
                 said.limits = peek.limits.into_iter().map(LimitReport::from).collect();
             }
-            return peek.refusal.map_or(Ok(()), |refusal| Err(Stop::Refuse(refusal)));
+            return peek.refusal.map_or(Ok(()), |refusal| Err(Stop::Refuse(Some(refusal))));
         }
     };
     match decision {
@@ -52,6 +53,16 @@ pub(crate) fn step(
             *holds = Some(Holds::new(*issuer, permit));
             Ok(())
         }
-        Decision::Refuse(unread) => Err(Stop::Refuse(unread.read())),
+        Decision::Refuse(unread) => {
+            *refused = Some(unread);
+            Err(Stop::Refuse(None))
+        }
     }
+}
+
+/// Apart, since [`Engine::admit`] has a copy of its own for requests of which only limits have
+/// something to say.
+#[inline(never)]
+fn check<'a>(gate: &'a Gate, attributes: Attributes<'a>, cost: Cost, now: Timestamp) -> Decision<'a> {
+    gate.check(attributes, cost, now)
 }

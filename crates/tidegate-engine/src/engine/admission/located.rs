@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_capacity::LocatedAccess;
 use tidegate_core::gate::{LocatedCounters, LocatedRequest};
 use tidegate_core::shares::Owner;
-use tidegate_core::{Gate, Refusal, Timestamp};
+use tidegate_core::{Gate, Refusal, Timestamp, UnreadRefusal};
 use tidegate_overload::{RequestRecord, ResourceId};
 use tidegate_store::Operation;
 
@@ -14,6 +14,7 @@ use super::table_tokens::TokenSources;
 use super::waited::Waited;
 use crate::access_report::AccessReport;
 use crate::continuation::{ExactName, LimitQuestion};
+use crate::decision::Refused;
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::limit_report::LimitReport;
@@ -21,19 +22,19 @@ use crate::permit::IssuingGate;
 use crate::request::Request;
 
 /// A request with everything that the planes ask of it, found once.
-pub(crate) struct Located<'a> {
-    pub(crate) request: &'a Request<'a>,
+pub(crate) struct Located<'r, 'a> {
+    pub(crate) request: &'r Request<'a>,
     /// The limits of its namespace; `None` if its limits arrive with it.
     pub(crate) gate: Option<&'a Arc<Gate>>,
     pub(crate) owner: Owner,
     pub(crate) issuer: IssuingGate,
     /// The position of the request in its batch.
     pub(crate) at: usize,
-    pub(crate) waited: &'a Waited<'a>,
+    pub(crate) waited: &'r Waited<'r>,
     /// The request as its resource counts it; `None` without one.
     pub(crate) record: Option<RequestRecord>,
     /// The counters of its limits, if they were located before the walk.
-    pub(crate) counters: Option<&'a LocatedCounters>,
+    pub(crate) counters: Option<&'r LocatedCounters>,
     /// Its limits that a store decides or lends, with their keys. Filled by the local limits, where
     /// the namespace has such limits.
     pub(crate) stored: Option<LocatedRequest<'a>>,
@@ -41,8 +42,10 @@ pub(crate) struct Located<'a> {
     access: Option<TableAccess<'a>>,
     /// The question for the store. Filled by the last step.
     pub(crate) question: Option<LimitQuestion>,
+    /// The refusal of the limits that are decided here, until somebody reads it.
+    pub(crate) refused: Option<UnreadRefusal<'a>>,
     /// On a walk that explains: here the planes leave what they say.
-    pub(crate) said: Option<&'a mut Said>,
+    pub(crate) said: Option<&'r mut Said>,
 }
 
 /// The access of a request to a table.
@@ -71,11 +74,17 @@ pub(crate) struct Said {
     pub(crate) looks: Vec<Operation>,
 }
 
-impl<'a> Located<'a> {
+impl<'a> Located<'_, 'a> {
     /// Whether any of its limits is spent from leases.
     #[inline]
     pub(crate) fn has_leased(&self) -> bool {
         self.gate.is_some_and(|gate| gate.has_leased())
+    }
+
+    /// The refusal with which its walk has stopped: of this plane, or of its limits.
+    #[inline]
+    pub(crate) fn refused(&mut self, by_plane: Option<Refusal>) -> Refused<'a> {
+        Refused::by(by_plane, self.refused.take())
     }
 
     /// The access of the request to a table; `None` without one.
@@ -101,8 +110,17 @@ impl Engine {
     /// namespace or table.
     #[inline]
     pub(crate) fn gate_of(&self, request: &Request<'_>) -> Result<(&Arc<Gate>, IssuingGate), RequestError> {
-        let namespace = self.find(request.namespace)?;
+        let found = self.gate_called(request.namespace)?;
         self.check_table(request)?;
+        Ok(found)
+    }
+
+    /// The gate of a namespace, and where its permits come from; an error if there is no such
+    /// namespace.
+    #[expect(clippy::inline_always, reason = "an error is large to move")]
+    #[inline(always)]
+    pub(crate) fn gate_called(&self, namespace: &str) -> Result<(&Arc<Gate>, IssuingGate), RequestError> {
+        let namespace = self.find(namespace)?;
         let issuer = IssuingGate { namespace: namespace as u32, generation: self.generation };
         Ok((&self.gates[namespace], issuer))
     }
@@ -110,38 +128,38 @@ impl Engine {
     /// Locates a request before its walk.
     #[expect(clippy::inline_always, reason = "it is large, and is built where it is used only so")]
     #[inline(always)]
-    pub(crate) fn locate<'a>(
+    pub(crate) fn locate<'r, 'a>(
         &self,
-        request: &'a Request<'a>,
+        request: &'r Request<'a>,
         (gate, issuer): (&'a Arc<Gate>, IssuingGate),
-        waited: &'a Waited<'a>,
+        waited: &'r Waited<'r>,
         now: Timestamp,
-    ) -> Located<'a> {
+    ) -> Located<'r, 'a> {
         let located = self.locate_by_owner(request, (gate.owner(), issuer), waited, now);
         Located { gate: Some(gate), ..located }
     }
 
     /// [`Engine::locate`] for a request that brings its limits. Its namespace need not be one of
     /// the policy.
-    pub(crate) fn locate_beside_limits<'a>(
+    pub(crate) fn locate_beside_limits<'r, 'a>(
         &self,
-        request: &'a Request<'a>,
-        waited: &'a Waited<'a>,
+        request: &'r Request<'a>,
+        waited: &'r Waited<'r>,
         now: Timestamp,
-    ) -> Located<'a> {
+    ) -> Located<'r, 'a> {
         let owner = self.gate(request.namespace).map_or(Owner::NONE, |gate| gate.owner());
         self.locate_by_owner(request, (owner, IssuingGate::NOWHERE), waited, now)
     }
 
     #[expect(clippy::inline_always, reason = "as `Engine::locate`")]
     #[inline(always)]
-    fn locate_by_owner<'a>(
+    fn locate_by_owner<'r, 'a>(
         &self,
-        request: &'a Request<'a>,
+        request: &'r Request<'a>,
         (owner, issuer): (Owner, IssuingGate),
-        waited: &'a Waited<'a>,
+        waited: &'r Waited<'r>,
         now: Timestamp,
-    ) -> Located<'a> {
+    ) -> Located<'r, 'a> {
         Located {
             request,
             gate: None,
@@ -154,6 +172,7 @@ impl Engine {
             stored: None,
             access: None,
             question: None,
+            refused: None,
             said: None,
         }
     }

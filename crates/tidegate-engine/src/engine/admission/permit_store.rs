@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::{AdminError, RequestError};
 use crate::kept::{Kept, KeptHolds, KeptSource, PermitPage, PermitReport};
 use crate::notes::{self, KeptNote, NoteError, OperationNote};
-use crate::permit::{Completion, Outcome, Permit, Settled, StoredOperation};
+use crate::permit::{Completion, Holds, Outcome, Permit, Settled, StoreCharge, StoredOperation};
 use crate::permit_id::PermitId;
 use crate::progress::Progress;
 
@@ -37,13 +37,13 @@ impl Engine {
             Ok(value) => value,
             Err(error) => return self.cancel(permit, error, now),
         };
-        let gate = self.home_gate(&permit.first);
+        let gate = self.home_gate(permit.first());
         let owner = gate.map_or(Owner::NONE, |gate| gate.owner());
         let source = KeptSource::Given {
             namespace: gate.map_or_else(|| Arc::from(""), |gate| gate.shared_namespace()),
             limits: gate
                 .iter()
-                .flat_map(|gate| permit.holds().flat_map(|holds| gate.statuses(&holds.limits)))
+                .flat_map(|gate| permit.holds().iter().flat_map(|holds| gate.statuses(&holds.limits)))
                 .map(|status| status.name.into())
                 .collect(),
             at: now,
@@ -76,9 +76,9 @@ impl Engine {
 
     /// The note to keep about a permit; `None` if the store holds nothing for it.
     fn kept_note(&self, permit: &Permit) -> Result<Option<KeptNote>, RequestError> {
-        let stored = permit.holds().filter_map(|holds| holds.stored.as_ref());
+        let stored = permit.holds().iter().filter_map(Holds::stored);
         let mut operations = Vec::new();
-        for charge in stored.flat_map(|stored| stored.operations()) {
+        for charge in stored.flat_map(StoreCharge::operations) {
             let refund_on = self.shared.table.refund_on(charge.refund_on);
             let note = OperationNote::from_operation(&charge.operation, refund_on);
             let algorithm = charge.operation.algorithm.name();
@@ -87,8 +87,8 @@ impl Engine {
         if operations.is_empty() {
             return Ok(None);
         }
-        let namespace = self.home_gate(&permit.first).map_or("", |gate| gate.namespace()).to_owned();
-        Ok(Some(KeptNote { namespace, cost: permit.first.limits.cost().units(), operations }))
+        let namespace = self.home_gate(permit.first()).map_or("", |gate| gate.namespace()).to_owned();
+        Ok(Some(KeptNote { namespace, cost: permit.first().limits.cost().units(), operations }))
     }
 
     fn cancel(
@@ -143,11 +143,11 @@ impl Engine {
                         limits.extend(local.iter().map(ToString::to_string));
                     }
                     for holds in permit.holds() {
-                        limits.extend(Self::leased_reports(&holds.leased, now).map(|report| report.name));
-                        let stored = holds.stored.iter().flat_map(|stored| &stored.reports);
+                        limits.extend(Self::leased_reports(holds.leased(), now).map(|report| report.name));
+                        let stored = holds.stored().into_iter().flat_map(|stored| &stored.reports);
                         limits.extend(stored.map(|report| report.name.clone()));
                     }
-                    permit.first.limits.cost()
+                    permit.first().limits.cost()
                 }
                 KeptHolds::Stored { cost, .. } => *cost,
             };

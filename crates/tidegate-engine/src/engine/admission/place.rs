@@ -16,7 +16,7 @@ use crate::request::Request;
 #[inline(always)]
 pub(crate) fn step(
     engine: &Engine,
-    located: &mut Located<'_>,
+    located: &mut Located<'_, '_>,
     mode: Mode,
     holds: &mut Option<Holds>,
     now: Timestamp,
@@ -36,7 +36,7 @@ pub(crate) fn step(
             match overload.take_place(record, waits_for_place(resource, request, waited, now), now) {
                 Ok(permit) => {
                     if let Some(holds) = holds {
-                        holds.place = Some(Place::new(plane, permit));
+                        holds.other_mut().place = Some(Place::new(plane, permit));
                     }
                     None
                 }
@@ -55,7 +55,7 @@ pub(crate) fn step(
         Mode::Explain => overload.would_lack_place(resource, level),
     };
     match shed {
-        Some(shed) => Err(Stop::Refuse(shed_by(request.namespace, &shed, request))),
+        Some(shed) => Err(Stop::Refuse(Some(shed_by(request.namespace, &shed, request)))),
         None => Ok(()),
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn step(
 /// the place are only looked at. A request that may spend leases is charged all the same, since
 /// whether a lease refuses is known after it is spent.
 #[inline]
-pub(crate) fn mode_by_place(engine: &Engine, located: &Located<'_>, mode: Mode) -> Mode {
+pub(crate) fn mode_by_place(engine: &Engine, located: &Located<'_, '_>, mode: Mode) -> Mode {
     let Located { request, record, .. } = located;
     if mode == Mode::Charge
         && let (Some(overload), Some(record)) = (engine.overload(), record)

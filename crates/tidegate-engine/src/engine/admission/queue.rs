@@ -99,7 +99,7 @@ impl Engine {
         seat: Option<Seat>,
         counters: Option<Box<KeptCounters>>,
         now: Timestamp,
-    ) -> Result<Step, RequestError> {
+    ) -> Result<Step<'static>, RequestError> {
         let room = &self.shared.room;
         let returns = room.returns();
         let (gate, issuer) = match self.gate_of(request) {
@@ -141,7 +141,8 @@ impl Engine {
                 });
                 Ok(self.pass_one(&mut located, gate, holds, demand, waitable, now))
             }
-            Err(Stop::Refuse(refusal)) => {
+            Err(Stop::Refuse(by_plane)) => {
+                let refusal = located.refused(by_plane).into_refusal();
                 let demand = self.demand(demand, located.record);
                 drop(located);
                 let counters = self.kept(known, found);
@@ -183,7 +184,8 @@ impl Engine {
         // may wait gains nothing in a line. Its attempt reports that.
         match self.walk(&mut located, Mode::LookAtLimits, &mut holds, now) {
             Ok(()) => {}
-            Err(Stop::Refuse(refusal)) => {
+            Err(Stop::Refuse(by_plane)) => {
+                let refusal = located.refused(by_plane).into_refusal();
                 let obstacle = self.obstacle_of(&refusal, request, now);
                 obstacle.filter(|(_, ask_at)| *ask_at <= until && refusal.plane() == Plane::Limits)?;
             }
@@ -265,7 +267,12 @@ impl Engine {
     }
 
     /// Lets a refused request wait, if waiting can help and there is room; else it stays refused.
-    pub(crate) fn wait_or_refuse(&self, request: &Request<'_>, denial: Denial, now: Timestamp) -> Step {
+    pub(crate) fn wait_or_refuse(
+        &self,
+        request: &Request<'_>,
+        denial: Denial,
+        now: Timestamp,
+    ) -> Step<'static> {
         let Denial { refusal, demand, seat, returns, counters } = denial;
         let demand = demand.map(Demand::unserved);
         let until = until(request);
@@ -312,7 +319,7 @@ impl Engine {
     }
 
     /// Goes on with a request that was called, or whose time has come.
-    pub(crate) fn resume_turn(&self, queued: Queued, now: Timestamp) -> Step {
+    pub(crate) fn resume_turn(&self, queued: Queued, now: Timestamp) -> Step<'static> {
         let Queued { request, seat, demand, refusal, counters, ask_at, .. } = queued;
         let lists = request.lists();
         let mut asked = request.with(&lists);
@@ -358,7 +365,7 @@ impl Engine {
         // A reload may have removed its namespace or an attribute that it uses.
         step.unwrap_or_else(|error| {
             let refusal = undecidable(asked.namespace, error.to_string());
-            Step::Decided(Decision::Refuse(Refused::one(refusal)))
+            Step::Decided(Decision::Refuse(Refused::from(refusal)))
         })
     }
 
@@ -370,7 +377,7 @@ impl Engine {
         refusal: Option<Refusal>,
         demand: Option<Demand>,
         now: Timestamp,
-    ) -> Step {
+    ) -> Step<'static> {
         let shed_by = |why| {
             let (overload, target) = (self.overload()?, self.named_target_of(request, now)?);
             Some(shed_by(
@@ -542,17 +549,17 @@ impl WaitableRequest {
 /// resource, and the place remembers it for the correction.
 fn serve(seat: Seat, entrant: Option<Entrant>, holds: &mut Holds, now: Timestamp) {
     let charged = seat.served(now);
-    if let (Some(place), Some(entrant), Some(charged)) = (&mut holds.place, entrant, charged) {
+    if let (Some(place), Some(entrant), Some(charged)) = (holds.place_mut(), entrant, charged) {
         place.charge(entrant.cost(charged));
     }
 }
 
 /// Refuses a request for good; it ends with `outcome`, or by default with that of its refusal.
-fn refuse_finally(refusal: Refusal, demand: Option<Demand>, outcome: Option<OfferOutcome>) -> Step {
+fn refuse_finally(refusal: Refusal, demand: Option<Demand>, outcome: Option<OfferOutcome>) -> Step<'static> {
     if let Some(demand) = demand {
         demand.decide(outcome.unwrap_or_else(|| outcome_of(&refusal)));
     }
-    Step::Decided(Decision::Refuse(Refused::one(refusal)))
+    Step::Decided(Decision::Refuse(Refused::from(refusal)))
 }
 
 /// Whether a request waits until its deadline, and not for a span of its own.
@@ -581,7 +588,7 @@ fn queued(
     refusal: Option<Refusal>,
     ask_at: Timestamp,
     until: Timestamp,
-) -> Step {
+) -> Step<'static> {
     let wake_at = if is_next { ask_at.min(until) } else { until };
     let queued = Queued { request, seat, demand, refusal, counters, ask_at, wake_at };
     Step::Ask(Pending(Waiting::Turn(Box::new(queued))))

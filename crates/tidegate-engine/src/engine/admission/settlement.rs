@@ -6,7 +6,7 @@ use tidegate_store::{Batch, Kind, Operation, RequestId};
 
 use crate::engine::Engine;
 use crate::fault::Fault;
-use crate::permit::{Completion, Holds, Outcome, Permit, Settled, StoredOperation};
+use crate::permit::{Completion, Holds, OtherHolds, Outcome, Permit, Settled, StoredOperation};
 use crate::place::Loan;
 use crate::sync::Arc;
 
@@ -24,11 +24,11 @@ impl Engine {
         let has_lost_place = permit.has_lost_place();
         if completion.outcome == Outcome::Cancelled {
             let mut permit = permit;
-            let loans = permit.holds_mut().filter_map(|holds| self.loan_of_all(holds)).collect();
-            let batches = if permit.rest.is_empty() {
-                self.take_back(permit.first, now).into_iter().collect()
-            } else {
-                self.take_back_all(permit.into_holds(), now)
+            let loans = permit.holds_mut().iter_mut().filter_map(|holds| self.loan_of_all(holds)).collect();
+            let mut holds = permit.into_holds();
+            let batches = match (holds.pop(), holds.is_empty()) {
+                (Some(one), true) => self.take_back(one, now).into_iter().collect(),
+                (last, _) => self.take_back_all(holds.into_iter().chain(last), now),
             };
             return Settled { batches, has_lost_place, loans };
         }
@@ -54,7 +54,8 @@ impl Engine {
         loans: &mut Vec<Loan>,
         now: Timestamp,
     ) -> Vec<Operation> {
-        let Holds { limits, leased, units, place, stored, loan, .. } = holds;
+        let Holds { limits, other, .. } = holds;
+        let OtherHolds { leased, units, place, stored, loan, .. } = other.unwrap_or_default();
         loans.extend(loan.map(|loan| *loan));
         if let Some(place) = place {
             place.settle(limits.admitted_at(), now);
@@ -111,11 +112,12 @@ impl Engine {
     /// The loan of a request that is cancelled: all of its charges are returned, not only permits.
     fn loan_of_all(&self, holds: &mut Holds) -> Option<Loan> {
         if self.shared.room.count() == 0 {
-            return holds.loan.take().map(|loan| *loan);
+            return holds.other.as_mut()?.loan.take().map(|loan| *loan);
         }
-        let leased = holds.leased.iter().map(|charge| charge.about.number);
+        let leased = holds.leased().iter().map(|charge| charge.about.number);
         let keys: SmallVec<[u64; 2]> = holds.limits.keys().chain(leased).collect();
-        let mut loan = holds.loan.take().map_or_else(|| self.loan(SmallVec::new()), |loan| *loan);
+        let loan = holds.other.as_mut().and_then(|other| other.loan.take());
+        let mut loan = loan.map_or_else(|| self.loan(SmallVec::new()), |loan| *loan);
         loan.keys.extend(keys);
         Some(loan)
     }
@@ -130,14 +132,16 @@ impl Engine {
     /// they are held, and which waiting requests to call when they are returned.
     #[cold]
     pub(crate) fn lend(&self, gate: &Gate, holds: &mut Holds) {
-        holds.longest_hold = longest_hold(gate);
-        holds.loan = Some(Box::new(self.loan(holds.limits.lent_keys().collect())));
+        let loan = Box::new(self.loan(holds.limits.lent_keys().collect()));
+        let other = holds.other_mut();
+        (other.longest_hold, other.loan) = (longest_hold(gate), Some(loan));
     }
 
     /// Returns what a request holds, the last first; charges of the store are left as a batch to
     /// be sent.
     pub(crate) fn take_back(&self, holds: Holds, now: Timestamp) -> Option<Batch> {
-        let Holds { limits, leased, units, place, stored, loan, .. } = holds;
+        let Holds { limits, other, .. } = holds;
+        let OtherHolds { leased, units, place, stored, loan, .. } = other.unwrap_or_default();
         let mut batch = None;
         if let Some(stored) = stored {
             batch = stored.batch.map(|batch| match stored.shared {
@@ -174,7 +178,7 @@ impl Engine {
     ) -> Vec<Batch> {
         let mut charged: Vec<Batch> = Vec::new();
         for mut one in holds.into_iter().rev() {
-            if let Some(batch) = one.stored.as_mut().and_then(|stored| stored.batch.take()) {
+            if let Some(batch) = one.stored_mut().and_then(|stored| stored.batch.take()) {
                 match charged.last_mut() {
                     Some(last) if last.id == batch.id => {
                         // Back to the order in which they were charged.

@@ -35,7 +35,7 @@ pub(crate) type Refusals = Vec<(usize, Refusal)>;
 #[inline(always)]
 pub(crate) fn step(
     engine: &Engine,
-    located: &mut Located<'_>,
+    located: &mut Located<'_, '_>,
     mode: Mode,
     holds: &mut Option<Holds>,
     now: Timestamp,
@@ -97,7 +97,7 @@ impl Engine {
         asked: StoreQuestion,
         answer: Result<tidegate_store::Answer, StoreError>,
         now: Timestamp,
-    ) -> Step {
+    ) -> Step<'static> {
         let StoreQuestion { batch, then } = asked;
         let mut admission = match then {
             AfterStore::Admit(admission) => admission,
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     /// Refuses requests that the store has refused; a single one that may wait does so.
-    fn refuse_stored(&self, origins: &mut [Origin], mut refused: Refusals, now: Timestamp) -> Step {
+    fn refuse_stored(&self, origins: &mut [Origin], mut refused: Refusals, now: Timestamp) -> Step<'static> {
         if let ([origin], [_]) = (&mut *origins, &refused[..])
             && let Some(waitable) = origin.waitable.take()
             && let Some((_, refusal)) = refused.pop()
@@ -196,7 +196,7 @@ impl Engine {
 /// every question has been asked.
 ///
 /// The operations of one request stay in one batch, so that its refusal is complete.
-pub(crate) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
+pub(crate) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step<'static> {
     let first = admission.asked.end;
     let mut until = first;
     let mut operations: Vec<Operation> = Vec::new();
@@ -220,9 +220,7 @@ pub(crate) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
                 waitable.serve(holds, now);
             }
         }
-        return Step::Decided(Decision::Admit(
-            Permit::from_batch(admission.holds).unwrap_or_else(|| Permit::empty(now)),
-        ));
+        return Step::Decided(Decision::Admit(Permit::from_batch(admission.holds, now)));
     };
     let batch = Batch::all_or_nothing(question.id, operations);
     admission.asked = first..until;
@@ -296,7 +294,7 @@ impl BatchAdmission {
             }
             let reports = question.exact.iter().zip(answered);
             let reports = reports.map(|(name, outcome)| report_of(name, outcome)).collect();
-            let holds = &mut self.holds[question.at];
+            let holds = self.holds[question.at].other_mut();
             let held = mine.operations.iter().filter_map(hold_of);
             holds.longest_hold = held.chain(holds.longest_hold).max();
             if !lent.is_empty() {
@@ -315,7 +313,7 @@ impl BatchAdmission {
         for question in &self.questions[self.asked.clone()] {
             let about = &self.origins[question.at];
             match charge_instead(engine, &about.gate, &question.exact, error, about.cost, now) {
-                Ok(stored) => self.holds[question.at].stored = Some(Box::new(stored)),
+                Ok(stored) => self.holds[question.at].other_mut().stored = Some(Box::new(stored)),
                 Err(refusal) => refused.push((question.at, refusal)),
             }
         }
@@ -349,7 +347,7 @@ fn shared_keys(
 }
 
 /// The step, once the store has been told what to take back.
-fn conclude(step: Step, mut more: std::vec::IntoIter<Batch>) -> Step {
+fn conclude(step: Step<'static>, mut more: std::vec::IntoIter<Batch>) -> Step<'static> {
     match more.next() {
         None => step,
         Some(batch) => {

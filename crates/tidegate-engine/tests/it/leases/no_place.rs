@@ -78,14 +78,14 @@ impl Leased {
             user += 1;
             match ask(user, None) {
                 Stage::Admitted(permit) => drop(permit),
-                Stage::Refused(refused) => break refused.into_refusal(),
+                Stage::Refused(refused) => break refused,
                 Stage::Waits(pending) => panic!("{pending:?}"),
             }
         };
         assert_eq!(full.reason(), Reason::TableFull);
         // A key that has its counter takes the only place.
         let held = ask(1, None).admitted();
-        let refusal = ask(user, access).refused().into_refusal();
+        let refusal = ask(user, access).refused();
         drop(held);
         refusal.reason()
     }

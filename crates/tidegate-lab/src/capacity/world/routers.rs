@@ -111,7 +111,7 @@ impl LeaseRouters for Routers {
         let router = router_of(self.spec, table, nth) as usize;
         let request = Request::new(NAMESPACE, ()).access(*access);
         let step = self.all[router].engine.admit(&request, now);
-        let mut step = step.expect("the world asks for tables that it has made");
+        let mut step = step.expect("the world asks for tables that it has made").into_owned();
         let decision = loop {
             match step {
                 Step::Decided(decision) => break decision,
