@@ -5,12 +5,17 @@ use std::process::Command;
 
 /// Bytes of this process in memory; 0 where `/proc` does not say.
 pub fn resident_bytes() -> u64 {
-    status_line("VmRSS:")
+    line_of(STATUS, "VmRSS:")
 }
 
 /// The most bytes this process ever had in memory; 0 where `/proc` does not say.
 pub fn resident_bytes_most() -> u64 {
-    status_line("VmHWM:")
+    line_of(STATUS, "VmHWM:")
+}
+
+/// Bytes of this process in transparent huge pages; 0 where `/proc` does not say.
+pub fn huge_page_bytes() -> u64 {
+    line_of("/proc/self/smaps_rollup", "AnonHugePages:")
 }
 
 /// Nanoseconds this thread was ready to run and did not, because the processor was with others; 0
@@ -20,8 +25,10 @@ pub fn nanos_put_aside() -> u64 {
     text.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
 }
 
-fn status_line(name: &str) -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+const STATUS: &str = "/proc/self/status";
+
+fn line_of(file: &str, name: &str) -> u64 {
+    let status = fs::read_to_string(file).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024

@@ -10,7 +10,8 @@ use clap::{Parser, Subcommand};
 use tidegate_bench::flood::{Flood, describe, flood};
 use tidegate_bench::instructions::{self, Kind};
 use tidegate_bench::memory::{self, Keeper};
-use tidegate_bench::report::{Extent, compare, write_between_markers};
+use tidegate_bench::report::{Extent, compare, many_keys, write_between_markers};
+use tidegate_bench::scenario::many_keys_wait::{Calls, ManyKeys, Popularity};
 use tidegate_bench::timing::Effort;
 use tidegate_bench::{clock, gated_paths, hammer, machine, windows};
 
@@ -79,6 +80,24 @@ enum Command {
         #[arg(long, default_value_t = 100_000)]
         calls: u64,
     },
+    /// Times single checks and batches among many keys by one thread, with keys in memory and made.
+    ManyKeys {
+        /// How many keys, all of which are in the table.
+        #[arg(long, default_value_t = 1_000_000)]
+        keys: usize,
+        /// MiB of the table.
+        #[arg(long, default_value_t = 32)]
+        table_mib: usize,
+        /// How popular the keys are.
+        #[arg(long, default_value = "zipf")]
+        popularity: Popularity,
+        /// The calls.
+        #[arg(long, default_value = "gate")]
+        calls: Calls,
+        /// Repetitions of which the median is taken.
+        #[arg(long, default_value_t = 7)]
+        repetitions: usize,
+    },
     /// Fills one keeper of keys and prints bytes a key, worst ns, mean ns, and keys without room.
     Fill {
         /// The rival that keeps the keys.
@@ -141,6 +160,11 @@ fn main() -> ExitCode {
         }
         Command::Work { kind, calls } => {
             println!("{}", instructions::work(kind, calls));
+            ExitCode::SUCCESS
+        }
+        Command::ManyKeys { keys, table_mib, popularity, calls, repetitions } => {
+            let many = ManyKeys { keys, table_bytes: table_mib << 20, popularity, calls };
+            print!("{}", many_keys(many, Effort { repetitions: repetitions.max(1), rounds: 1 }));
             ExitCode::SUCCESS
         }
         Command::Fill { keeper, keys } => {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::scenario::many_keys_wait::ManyKeys;
 use crate::timing::{Effort, Figures, Scenario, Side, measure};
 use crate::{instructions, machine, memory, scenario};
 
@@ -55,6 +56,23 @@ pub fn compare(names: &[String], extent: Extent) -> Result<String, String> {
         text += &instructions::table();
     }
     Ok(text)
+}
+
+/// Measures checks among many keys by one thread, as a table.
+pub fn many_keys(many: ManyKeys, effort: Effort) -> String {
+    let scenario = many.scenario();
+    let figures = measure(&scenario, 1, effort);
+    let mib = |bytes: u64| bytes >> 20;
+    let mut text = format!(
+        "{}; {} MiB in memory, {} MiB of them in huge pages\n\n| | ns (least to most) |\n|---|---|\n",
+        scenario.title,
+        mib(machine::resident_bytes()),
+        mib(machine::huge_page_bytes())
+    );
+    for (candidate, Figures { median, least, most }) in scenario.candidates.iter().zip(figures) {
+        text += &format!("| {} | {median:.1} ({least:.1} to {most:.1}) |\n", candidate.name);
+    }
+    text
 }
 
 /// A line for each figure that has a budget or a rival: budget, ours, the best rival, and whether

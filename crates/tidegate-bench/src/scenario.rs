@@ -4,6 +4,7 @@ mod clock;
 pub(crate) mod fair_queue;
 mod hot;
 mod many_keys;
+pub mod many_keys_wait;
 mod planes;
 mod rolling_window;
 mod three;

@@ -76,6 +76,12 @@ pub fn zipf(count: usize, seed: u64) -> Vec<u32> {
         .collect()
 }
 
+/// [`DRAWS`] numbers below `count`, each as likely as any other.
+pub fn uniform(count: usize, seed: u64) -> Vec<u32> {
+    let mut random = Random::new(seed);
+    (0..DRAWS).map(|_| (random.next_u64() % count as u64) as u32).collect()
+}
+
 /// A bucket that never runs empty and never drains: a million a second with room for a thousand
 /// seconds.
 pub fn endless() -> Algorithm {
