@@ -50,6 +50,7 @@ mod loom;
 mod tests;
 
 use core::hash::{BuildHasher, Hasher};
+use core::hint::black_box;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use carried_specs::CarriedSpecs;
@@ -358,15 +359,20 @@ impl KeyTable {
         self.hasher.build_hasher()
     }
 
-    /// Starts the load of the first line of a key, so that a later [`KeyTable::look_from`] finds it
-    /// near. Few keys stand in another line: see [`KeyTable::nearest_of`].
+    /// Starts the loads of the first lines of keys, so that a later [`KeyTable::look_from`] finds
+    /// them near. Few keys stand in another line: see [`KeyTable::nearest_of`].
     ///
     /// The loads of several keys overlap where single decisions would wait for each in turn.
     #[expect(clippy::inline_always, reason = "as `look`")]
     #[inline(always)]
-    pub(crate) fn touch(&self, FirstLine(start): FirstLine) -> u64 {
-        // Relaxed: the value is thrown away.
-        self.word(start).load(Ordering::Relaxed) as u64
+    pub(crate) fn touch(&self, lines: impl Iterator<Item = FirstLine>) {
+        let mut near = 0;
+        for FirstLine(start) in lines {
+            // Relaxed: the value is thrown away.
+            near ^= self.word(start).load(Ordering::Relaxed) as u64;
+        }
+        // The loads must not be optimised away: they are the point.
+        black_box(near);
     }
 
     /// Finds `key`.

@@ -200,19 +200,20 @@ impl KeyTable {
         for (limit, numbers) in limits.iter().zip(&numbers) {
             lines.push(Line::new(self, namespace, limit, numbers));
         }
-        for line in &mut lines {
-            self.assess_carried(line, now);
+        if lines.len() > 1 {
+            // All of their counters, so that waiting for memory overlaps.
+            self.touch(lines.iter().map(|line| line.probe.line));
         }
         let mut is_admitted = true;
         if charging == Charging::AllOrNone {
+            for line in &mut lines {
+                self.assess_carried(line, now);
+            }
             is_admitted = lines.iter().all(Line::is_admitted) && self.carry_all(&mut lines, now);
         } else {
-            let is_alone = lines.len() == 1;
             for line in &mut lines {
-                if !is_alone {
-                    // An earlier line may have charged the same counter.
-                    self.assess_carried(line, now);
-                }
+                // Only now: an earlier line may have charged the same counter.
+                self.assess_carried(line, now);
                 let is_refused = !self.charge_carried(line, now);
                 is_admitted &= !is_refused;
                 if let (true, Charging::Always, Some(cost)) = (is_refused, charging, line.cost) {

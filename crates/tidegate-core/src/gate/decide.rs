@@ -188,8 +188,7 @@ impl Gate {
             let Keyed::On(found) = keyed else { return self.check_any(attributes, cost, now) };
             *key = found;
         }
-        // As `Gate::touch`.
-        black_box(keys.iter().fold(0, |near, key| near ^ self.table.touch(self.table.first_line(*key))));
+        self.table.touch(keys.iter().map(|key| self.table.first_line(*key)));
         let mut seen = [(Entry::NONE, State::EMPTY); N];
         let mut is_refused = [false; N];
         for (index, limit) in limits.into_iter().enumerate() {
@@ -481,12 +480,7 @@ impl Gate {
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
     pub(super) fn touch(&self, probes: &[Probe<'_>]) {
-        let mut near = 0;
-        for probe in probes {
-            near ^= self.table.touch(probe.line);
-        }
-        // The loads must not be optimised away: they are the point.
-        black_box(near);
+        self.table.touch(probes.iter().map(|probe| probe.line));
     }
 
     /// Decides up to [`Gate::BATCH`] requests at a time, in order, each as [`Gate::check`] would.
@@ -531,14 +525,10 @@ impl Gate {
             let lasts = requests.iter().flat_map(|(attributes, _)| attributes.iter());
             black_box(lasts.fold(0, |near, (_, value)| near ^ value.as_bytes().last().copied().unwrap_or(0)));
             let mut keys = [None; Self::BATCH];
-            let mut near = 0;
             for (key, (attributes, _)) in keys.iter_mut().zip(requests) {
                 *key = attributes.as_pairs().and_then(|pairs| self.key_of_only(limit, pairs));
-                if let Some((key, _)) = key {
-                    near ^= self.table.touch(self.table.first_line(*key));
-                }
             }
-            black_box(near);
+            self.table.touch(keys.iter().flatten().map(|(key, _)| self.table.first_line(*key)));
             for (key, (attributes, cost)) in keys.iter().zip(requests) {
                 match key {
                     Some(key) => self.check_only(

@@ -117,6 +117,15 @@ fn a_counter_that_is_named_twice_is_charged_twice_or_not_at_all() {
 }
 
 #[test]
+fn a_look_behind_a_charge_of_the_same_counter_sees_the_charge() {
+    let table = table();
+    let algorithm = fixed(3, 60);
+    let [charge, look] = [2, 0].map(|cost| limit(&[b"k"], &algorithm, cost));
+    let each = table.carry("n", &[charge, look], Charging::Each, NOW).unwrap();
+    assert_eq!(each.limits[1].used, 2);
+}
+
+#[test]
 fn a_refused_charge_is_booked_where_it_is_always_charged() {
     let rolling = Algorithm::Rolling(Rolling::new(5, Duration::from_mins(1)).unwrap());
     for algorithm in [fixed(5, 60), bucket(5, Duration::from_mins(1), 5), rolling] {
