@@ -138,8 +138,7 @@ pub fn run(arguments: &ProtocolArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Three limits that no row fills, and in another namespace the same three, each of which admits one
-/// request a day.
+/// Three limits that no row fills, and in another namespace three that admit one request a day.
 fn policy(upstream: &ServiceProcess) -> String {
     let limits = |rate: &str| {
         let limit = |key| format!("{{ name: per-{key}, key: [{key}], missing: skip, rate: {rate} }}");

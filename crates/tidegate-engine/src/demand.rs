@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tidegate_core::{Plane, Reason, Refusal};
 use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
-use crate::decision::Refused;
 use crate::fault::Fault;
 use crate::place::{OverloadPlane, lacks_in_flight_place};
 
@@ -72,12 +71,6 @@ pub(crate) fn fail(demand: Option<Demand>) {
 }
 
 /// The outcome of a request that was refused and does not wait.
-pub(crate) fn outcome_of_refused(refused: &Refused<'_>) -> OfferOutcome {
-    // Only the limits leave a refusal unread.
-    refused.as_read().map_or(OfferOutcome::Denied, outcome_of)
-}
-
-/// The outcome of a request with this refusal that does not wait.
 pub(crate) fn outcome_of(refusal: &Refusal) -> OfferOutcome {
     match refusal.plane() {
         Plane::Overload if refusal.reason() == Reason::QueueFull => OfferOutcome::QueueFull,

@@ -302,7 +302,7 @@ pub(crate) struct Holds {
     pub(crate) other: Option<OtherHolds>,
 }
 
-/// What a request holds beside charges to limits that are decided here.
+/// The holds of a request beside charges to limits that are decided here.
 #[derive(Debug, Default)]
 pub(crate) struct OtherHolds {
     /// Charges to leases.
@@ -331,7 +331,7 @@ impl Holds {
         Self { issuer, limits, other: None }
     }
 
-    /// What it holds beside charges to limits that are decided here, to be added to.
+    /// [`Holds::other`], which is made if there is none.
     pub(crate) fn other_mut(&mut self) -> &mut OtherHolds {
         self.other.get_or_insert_default()
     }

@@ -47,7 +47,7 @@ pub enum Verdict {
 pub(crate) enum Room {
     /// There is room; the state after the charge.
     Enough(State),
-    /// There is none, and the wait is no longer than the limit can ask for.
+    /// There is not, and the wait is no longer than the limit can ask for.
     Lacking,
     /// [`Counter::decide`] must say.
     Unclear,

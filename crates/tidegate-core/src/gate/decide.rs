@@ -10,7 +10,7 @@ use super::Gate;
 use super::build::{Compiled, PlanIndex};
 use super::charge::{Charge, ChargeKind, SlotCharge};
 use super::lateness::{LATE_MAX, is_ahead};
-use super::permit::Permit;
+use super::permit::{FEW_LIMITS, Permit};
 use super::probe::{Answer, LocatedCounter, LocatedKey, Probe, Probes};
 use super::unread_refusal::{RefusalNumbers, UnreadRefusal, ViolatedNumbers};
 use crate::algorithm::{Algorithm, Room, State, Verdict};
@@ -81,9 +81,6 @@ impl<'a> Decision<'a> {
         }
     }
 }
-
-/// The most limits that [`Gate::check_few`] decides.
-pub(super) const FEW_LIMITS: usize = 3;
 
 /// The key of a request under the only limit, with the value of its last part.
 type OnlyKey<'v> = (KeyHash, Option<&'v str>);
@@ -347,8 +344,8 @@ impl Gate {
         is_own && !(self.table.blocks.any() && limit.has_blocks())
     }
 
-    /// Decides by the only limit, whose state is a ring or permits. A key that has a ring already is
-    /// charged here, without a probe; [`Gate::charge_only`] does the rest.
+    /// Decides by the only limit. A key that has a ring is charged here, without a probe;
+    /// [`Gate::charge_only`] does the rest.
     #[inline(never)]
     fn charge_only_slot<'a>(
         &'a self,

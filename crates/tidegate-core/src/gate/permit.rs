@@ -8,12 +8,14 @@ use smallvec::SmallVec;
 
 use super::Gate;
 use super::charge::{Charge, ChargeKind, SlotCharge};
-use super::decide::FEW_LIMITS;
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
 use crate::limit::WorkEnd;
 use crate::table::{KeyTable, SpecPin};
 use crate::time::Timestamp;
+
+/// Charges that a permit keeps in place; more are on the heap.
+pub(super) const FEW_LIMITS: usize = 3;
 
 /// The charges of an admitted request.
 ///

@@ -42,7 +42,7 @@ use self::store::ask;
 use self::waited::Waited;
 use crate::continuation::{BatchAdmission, Origin, Pending, WaitableRequest};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, end, outcome_of_refused};
+use crate::demand::{Demand, end, outcome_of};
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::fault::Fault;
@@ -150,7 +150,9 @@ impl Engine {
             Ok(()) => Ok(self.pass_one(&mut located, found.0, holds, None, None, now)),
             Err(Stop::Refuse(by_plane)) => {
                 let refused = located.refused(by_plane);
-                self.decided(None, located.record, outcome_of_refused(&refused));
+                // Only the limits leave a refusal unread.
+                let outcome = refused.as_read().map_or(OfferOutcome::Denied, outcome_of);
+                self.decided(None, located.record, outcome);
                 Ok(Step::Decided(Decision::Refuse(refused)))
             }
             Err(Stop::Wait(flights)) => {

@@ -76,7 +76,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What a reader is told of a decision.
+/// A decision as a reader sees it.
 fn told(gate: &Gate, decision: &Decision<'_>) -> String {
     match decision {
         Decision::Admit(permit) => format!("{:?}", gate.statuses(permit).collect::<Vec<_>>()),
