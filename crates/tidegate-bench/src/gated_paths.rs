@@ -23,6 +23,7 @@ pub const PATHS: &[Kind] = &[
     Kind::RollingAdmit,
     Kind::CapacityGlobal,
     Kind::EngineOne,
+    Kind::EngineDeny,
     Kind::EngineAll,
     Kind::QueueAdmit,
     Kind::QueueRefuse,

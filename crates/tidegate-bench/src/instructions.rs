@@ -51,8 +51,10 @@ pub enum Kind {
     CapacityGlobal,
     /// A table with global admission whose keys are sampled, admitted.
     CapacityWarm,
-    /// The engine with one limit.
+    /// The engine with one limit, admitted.
     EngineOne,
+    /// The engine with one limit, refused, and nobody reads why.
+    EngineDeny,
     /// The engine with three limits, capacity and overload.
     EngineAll,
     /// All planes and a fair queue, admitted.
@@ -67,7 +69,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 23] = [
+    pub const ALL: [(Self, &'static str); 24] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
         (Self::HotDenyRead, "hot-deny-read"),
@@ -86,6 +88,7 @@ impl Kind {
         (Self::CapacityGlobal, "capacity-global"),
         (Self::CapacityWarm, "capacity-warm"),
         (Self::EngineOne, "engine-one"),
+        (Self::EngineDeny, "engine-deny"),
         (Self::EngineAll, "engine-all"),
         (Self::QueueAdmit, "queue-admit"),
         (Self::QueueSettle, "queue-settle"),
@@ -125,8 +128,9 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
                 matches!(capacity.admit("bench", &access, at(call)), Ok(Admission::Admit(_)))
             })
         }
-        Kind::EngineOne => {
-            let limit = Limit::new("per-session", workload::endless()).key(["session"]);
+        Kind::EngineOne | Kind::EngineDeny => {
+            let rate = if kind == Kind::EngineOne { workload::endless() } else { workload::tight() };
+            let limit = Limit::new("per-session", rate).key(["session"]);
             let engine = calls::engine([limit], Planes::Limits);
             count(&|call| calls::admit_one(&engine, Planes::Limits, 0, black_box(HOT), at(call)))
         }
@@ -298,7 +302,8 @@ mod tests {
                 | Kind::HotDenyRead
                 | Kind::ThreeDeny
                 | Kind::ThreeDenyRead
-                | Kind::EightDeny => 10,
+                | Kind::EightDeny
+                | Kind::EngineDeny => 10,
                 Kind::RingDeny | Kind::RollingDeny => 100,
                 Kind::QueueRefuse | Kind::QueueShed => 0,
                 _ => 1_600,

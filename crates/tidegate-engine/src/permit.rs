@@ -331,7 +331,7 @@ impl Holds {
         Self { issuer, limits, other: None }
     }
 
-    /// [`Holds::other`], which is made if there is none.
+    /// [`Holds::other`], made where it is absent.
     pub(crate) fn other_mut(&mut self) -> &mut OtherHolds {
         self.other.get_or_insert_default()
     }

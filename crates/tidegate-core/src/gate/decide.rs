@@ -630,29 +630,15 @@ impl Gate {
         now: Timestamp,
     ) -> Decision<'a> {
         let mut decision = Decision::Admit(Permit::new(cost, now));
-        self.decide_into(&mut decision, probes, attributes, cost, now);
-        decision
-    }
-
-    /// [`Gate::decide`] into an admission without charges: a decision is large to move.
-    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
-    #[inline(always)]
-    fn decide_into<'a>(
-        &'a self,
-        decision: &mut Decision<'a>,
-        probes: &mut [Probe<'_>],
-        attributes: PairAttributes<'_, 'a>,
-        cost: Cost,
-        now: Timestamp,
-    ) {
-        self.assess_all(probes, cost, now, |one| self.add_refusal(decision, one, (now, cost)));
-        if let Decision::Admit(permit) = decision {
+        self.assess_all(probes, cost, now, |one| self.add_refusal(&mut decision, one, (now, cost)));
+        if let Decision::Admit(permit) = &mut decision {
             match self.charge_all(probes, permit, now) {
-                Ok(()) => return,
-                Err(one) => self.add_refusal(decision, one, (now, cost)),
+                Ok(()) => return decision,
+                Err(one) => self.add_refusal(&mut decision, one, (now, cost)),
             }
         }
-        self.conclude(decision, probes, attributes, now);
+        self.conclude(&mut decision, probes, attributes, now);
+        decision
     }
 
     /// Adds a limit that refused to a decision.

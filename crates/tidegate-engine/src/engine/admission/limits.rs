@@ -37,8 +37,11 @@ pub(crate) fn step(
                 Some(counters) => gate.find_counter_refusal(counters, attributes, cost, now),
                 None => gate.find_refusal(attributes, cost, now),
             };
+            if refusal.is_none() {
+                return Ok(());
+            }
             *refused = refusal;
-            return if refused.is_some() { Err(Stop::Refuse(None)) } else { Ok(()) };
+            return Err(Stop::Refuse(None));
         }
         (Mode::Explain, _) => {
             let peek = gate.peek(attributes, cost, now);
