@@ -5,7 +5,7 @@
 //! Tidegate's: the reason in a word, the limit that binds longest, the counter it speaks of, and
 //! for each violated limit what it had left.
 
-use core::fmt;
+use core::fmt::{self, Write};
 use core::time::Duration;
 
 use serde::ser::SerializeMap;
@@ -111,9 +111,15 @@ impl Serialize for Scope<'_> {
     }
 }
 
+/// The room for a sentence before it is written.
+const SENTENCE_BYTES: usize = 160;
+
 /// The refusal as a sentence for people, as in the body.
 pub fn sentence(refusal: &Refusal, now: Timestamp) -> String {
-    Sentence { refusal, now }.to_string()
+    // Nearly all fit, so that the text is made without being moved.
+    let mut text = String::with_capacity(SENTENCE_BYTES);
+    write!(text, "{}", Sentence { refusal, now }).expect("a text takes all that is written");
+    text
 }
 
 impl<'a> RefusalBody<'a> {

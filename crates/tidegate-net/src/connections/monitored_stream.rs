@@ -246,8 +246,10 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredS
         linger.poll_shutdown(stream, line, cx)
     }
 
+    /// Not over HTTP/2: for a stream that says yes, h2 sends each body of 256 bytes or more by a
+    /// call of its own, and below 1 KiB for one that says no it copies all that is ready together.
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.frames.is_none() && self.stream.is_write_vectored()
     }
 
     #[inline]

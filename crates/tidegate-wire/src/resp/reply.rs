@@ -26,6 +26,9 @@ impl Protocol {
 /// The longest text of an error in bytes. A longer text is truncated.
 const ERROR_BYTES_MAX: usize = 1024;
 
+/// The most bytes that stand around those of a bulk string.
+const HEAD_BYTES_MAX: usize = 25;
+
 /// Writes replies behind what stands in a buffer.
 ///
 /// Of an array or a map only the length is written; its parts must follow, as many as were said.
@@ -81,7 +84,15 @@ impl<'a> Replies<'a> {
     /// Any bytes.
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
-        self.length(b'$', bytes.len());
+        self.out.reserve(bytes.len() + HEAD_BYTES_MAX);
+        // Nearly all are short: one store in place of three copies.
+        match bytes.len() as u8 {
+            one if bytes.len() < 10 => self.out.extend_from_slice(&[b'$', b'0' + one, b'\r', b'\n']),
+            two if bytes.len() < 100 => {
+                self.out.extend_from_slice(&[b'$', b'0' + two / 10, b'0' + two % 10, b'\r', b'\n']);
+            }
+            _ => self.length(b'$', bytes.len()),
+        }
         self.out.extend_from_slice(bytes);
         self.line_end();
     }
@@ -157,6 +168,15 @@ mod tests {
         };
         assert_eq!(written(Protocol::Two, write), "*4\r\n$1\r\na\r\n$-1\r\n$1\r\nb\r\n:-1\r\n");
         assert_eq!(written(Protocol::Three, write), "%2\r\n$1\r\na\r\n_\r\n$1\r\nb\r\n:-1\r\n");
+    }
+
+    #[test]
+    fn bytes_of_any_length_have_it_before_them() {
+        for length in [0, 1, 9, 10, 11, 99, 100, 255, 256, 266, 1000] {
+            let text = "x".repeat(length);
+            let written = written(Protocol::Two, |replies| replies.bulk(&text));
+            assert_eq!(written, format!("${length}\r\n{text}\r\n"));
+        }
     }
 
     #[test]
