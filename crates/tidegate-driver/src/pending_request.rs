@@ -42,13 +42,13 @@ impl Driver {
     /// Decides a request by `engine`, such as the one that was in force when the request was read.
     /// Waits for the store and for leases, and for its turn if the request may wait. Dropping the
     /// future gives back what the request holds.
-    pub async fn decide<'a>(
+    pub async fn decide(
         &self,
-        engine: &'a Engine,
-        request: &Request<'a>,
-    ) -> Result<Decision<'a>, RequestError> {
+        engine: &Engine,
+        request: &Request<'_>,
+    ) -> Result<Decision<'static>, RequestError> {
         match engine.admit(request, self.now())? {
-            Step::Decided(decision) => Ok(decision),
+            Step::Decided(decision) => Ok(decision.into_owned()),
             Step::Ask(pending) => Ok(Box::pin(self.drive(pending).decided()).await.decision),
         }
     }

@@ -220,7 +220,7 @@ impl RequestScope<'_> {
 
     /// Decides a request for a caller that settles the permit. Dropping the future gives back what
     /// the request holds. Nothing is counted; see [`RequestScope::note`].
-    pub(crate) async fn decide<'a>(&'a self, request: &Request<'a>) -> Result<Decision<'a>, RequestError> {
+    pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<Decision<'static>, RequestError> {
         self.daemon.driver.decide(&self.in_force.engine, request).await
     }
 
