@@ -441,8 +441,7 @@ impl Rings {
 
     /// Adds `units` instants at `now`, or at the last charge if that is later, to a locked ring
     /// that has `entries`.
-    #[expect(clippy::inline_always, reason = "a call moves entries and the charge through memory")]
-    #[inline(always)]
+    #[inline]
     fn push(
         &self,
         mut writer: HeaderWriter<'_>,

@@ -236,6 +236,12 @@ impl Bucket {
         if wait <= self.full { Room::Lacking } else { Room::Unclear }
     }
 
+    /// The answer of [`Counter::decide`] in a state that has no room.
+    pub(crate) fn refusal(&self, state: State, cost: Cost, now: Timestamp) -> Verdict {
+        let charge = self.scale.ticks(cost.units());
+        self.refuse(state.to_bits(), (charge, self.scale.level(now)), cost, now)
+    }
+
     /// Whether there is room for a charge of so many ticks where `used` are.
     #[inline]
     fn fits(&self, used: u64, charge: u64) -> bool {

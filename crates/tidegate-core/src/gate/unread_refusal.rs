@@ -303,7 +303,11 @@ impl Gate {
         let answer = match (answer, left) {
             (Some(answer), _) => answer,
             (None, Left::OfState(state)) => {
-                self.table.verdict(algorithm, state, numbers.cost, numbers.refused_at).0.into()
+                let (cost, now) = (numbers.cost, numbers.refused_at);
+                match algorithm {
+                    Algorithm::Bucket(bucket) => bucket.refusal(state, cost, now).into(),
+                    other => self.table.verdict(other, state, cost, now).0.into(),
+                }
             }
             (None, Left::Units(_)) => Answer::Admit,
         };

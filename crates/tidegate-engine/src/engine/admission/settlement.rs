@@ -33,9 +33,7 @@ impl Engine {
             return Settled { batches, has_lost_place, loans };
         }
         let (mut operations, mut loans) = (Vec::new(), Vec::new());
-        for holds in permit.into_holds() {
-            operations.extend(self.complete(holds, completion, &mut loans, now));
-        }
+        permit.into_each(|holds| operations.extend(self.complete(holds, completion, &mut loans, now)));
         Settled { batches: self.each_in_batches(&operations), has_lost_place, loans }
     }
 
@@ -55,7 +53,12 @@ impl Engine {
         now: Timestamp,
     ) -> Vec<Operation> {
         let Holds { limits, other, .. } = holds;
-        let OtherHolds { leased, units, place, stored, loan, .. } = other.unwrap_or_default();
+        let end = completion.work_end();
+        let complete = |limits: tidegate_core::Permit| limits.end(&self.shared.table, &end, now);
+        let Some(OtherHolds { leased, units, place, stored, loan, .. }) = other else {
+            complete(limits);
+            return Vec::new();
+        };
         loans.extend(loan.map(|loan| *loan));
         if let Some(place) = place {
             place.settle(limits.admitted_at(), now);
@@ -67,8 +70,6 @@ impl Engine {
             }
         }
         let charged = limits.cost();
-        let end = completion.work_end();
-        let complete = |limits: tidegate_core::Permit| limits.end(&self.shared.table, &end, now);
         if let (Some(units), Some(capacity)) = (units, &self.planes.capacity) {
             capacity.settle(units, completion.true_units, now);
         }
