@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 use tidegate_core::display::{CivilInstant, HumanDuration, Quantity};
 use tidegate_core::{
     CapacityDetails, OverloadDetails, OverloadMechanism, Reason, Refusal, RefusalDetails, Retry, Timestamp,
+    Violated,
 };
 
 use crate::problem_details::{CapacityBody, OverloadBody};
@@ -118,7 +119,7 @@ const SENTENCE_BYTES: usize = 160;
 pub fn sentence(refusal: &Refusal, now: Timestamp) -> String {
     // Nearly all fit, so that the text is made without being moved.
     let mut text = String::with_capacity(SENTENCE_BYTES);
-    write!(text, "{}", Sentence { refusal, now }).expect("a text takes all that is written");
+    Sentence { refusal, now }.write_to(&mut text).expect("a text takes all that is written");
     text
 }
 
@@ -170,83 +171,122 @@ pub struct Sentence<'a> {
 
 impl fmt::Display for Sentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_to(f)
+    }
+}
+
+impl Sentence<'_> {
+    /// Writes it piece by piece: every refusal tells it, and `write!` of a limit's sentence takes
+    /// three times as long.
+    pub fn write_to(&self, out: &mut impl Write) -> fmt::Result {
         let refusal = self.refusal;
-        let name = refusal.name();
         let first = &refusal.violated[0];
-        let of = Counter(refusal);
         match (&refusal.detail, refusal.reason()) {
-            (Some(detail), _) => f.write_str(detail)?,
+            (Some(detail), _) => out.write_str(detail)?,
             (None, Reason::RateExceeded | Reason::QuotaExceeded) => {
-                let says = if first.remaining == 0 { "is used up" } else { "has too little left" };
-                write!(
-                    f,
-                    "limit \"{name}\" {says}{of}{}: {} of {} units left",
-                    CivilEnd(refusal),
-                    first.remaining,
-                    first.limit
-                )?;
+                limit(out, first)?;
+                out.write_str(if first.remaining == 0 { " is used up" } else { " has too little left" })?;
+                counter(out, refusal)?;
+                if let (Some(zone), Retry::At(at)) = (&refusal.civil_zone, refusal.retry()) {
+                    // A civil window of the limit ends then.
+                    write!(out, " until {}", CivilInstant { at, zone })?;
+                }
+                out.write_str(": ")?;
+                number(out, first.remaining)?;
+                out.write_str(" of ")?;
+                number(out, first.limit)?;
+                out.write_str(" units left")?;
             }
-            (None, Reason::ConcurrencyExceeded) => match first.limit {
-                1 => write!(f, "the only permit of limit \"{name}\" is held{of}")?,
-                limit => write!(f, "all {limit} permits of limit \"{name}\" are held{of}")?,
-            },
-            (None, Reason::Blocked) => write!(f, "limit \"{name}\" is blocked{of}")?,
+            (None, Reason::ConcurrencyExceeded) => {
+                match first.limit {
+                    1 => out.write_str("the only permit of ")?,
+                    most => write!(out, "all {most} permits of ")?,
+                }
+                limit(out, first)?;
+                out.write_str(if first.limit == 1 { " is held" } else { " are held" })?;
+                counter(out, refusal)?;
+            }
+            (None, Reason::Blocked) => {
+                limit(out, first)?;
+                out.write_str(" is blocked")?;
+                counter(out, refusal)?;
+            }
             (None, Reason::CostExceedsLimit) => {
-                let most = Quantity(first.limit, "unit");
-                write!(f, "the cost is larger than limit \"{name}\" ever admits at once, {most}")?;
+                out.write_str("the cost is larger than ")?;
+                limit(out, first)?;
+                write!(out, " ever admits at once, {}", Quantity(first.limit, "unit"))?;
             }
-            (None, Reason::TableFull) => write!(f, "there is no memory for another key of limit \"{name}\"")?,
+            (None, Reason::TableFull) => {
+                out.write_str("there is no memory for another key of ")?;
+                limit(out, first)?;
+            }
             (None, Reason::StoreUnavailable) => {
-                write!(f, "the store that decides limit \"{name}\" does not answer")?;
+                out.write_str("the store that decides ")?;
+                limit(out, first)?;
+                out.write_str(" does not answer")?;
             }
             (None, reason) => match refusal.details.as_deref() {
-                Some(RefusalDetails::Capacity(details)) => capacity(f, details, reason)?,
-                Some(RefusalDetails::Overload(details)) => overload(f, details, first.limit, reason)?,
-                _ => write!(f, "\"{name}\" refused: {}", words(reason))?,
+                Some(RefusalDetails::Capacity(details)) => capacity(out, details, reason)?,
+                Some(RefusalDetails::Overload(details)) => overload(out, details, first.limit, reason)?,
+                _ => write!(out, "\"{}\" refused: {}", first.name, words(reason))?,
             },
         }
         match refusal.retry() {
-            Retry::At(instant) => write!(f, "; come back in {}", wait(instant, self.now)),
-            Retry::Backoff => {
-                f.write_str("; retry with exponential backoff")?;
-                let hint = refusal.retry_hint.map(HumanDuration);
-                hint.map_or(Ok(()), |hint| write!(f, ", the first time after {hint}"))
+            Retry::At(instant) => {
+                out.write_str("; come back in ")?;
+                wait(instant, self.now).write_to(out)
             }
-            Retry::Never => f.write_str("; the same request will never be admitted"),
+            Retry::Backoff => {
+                out.write_str("; retry with exponential backoff")?;
+                let hint = refusal.retry_hint.map(HumanDuration);
+                hint.map_or(Ok(()), |hint| write!(out, ", the first time after {hint}"))
+            }
+            Retry::Never => out.write_str("; the same request will never be admitted"),
         }
     }
 }
 
+/// `limit "per-user"`.
+fn limit(out: &mut impl Write, violated: &Violated) -> fmt::Result {
+    out.write_str("limit \"")?;
+    out.write_str(&violated.name)?;
+    out.write_char('"')
+}
+
+fn number(out: &mut impl Write, number: u64) -> fmt::Result {
+    out.write_str(itoa::Buffer::new().format(number))
+}
+
 /// The part of a table that throttled.
-fn capacity(f: &mut fmt::Formatter<'_>, details: &CapacityDetails, reason: Reason) -> fmt::Result {
+fn capacity(out: &mut impl Write, details: &CapacityDetails, reason: Reason) -> fmt::Result {
     let CapacityDetails { table, operation, partition, node, .. } = details;
     let operation = operation.as_str();
-    write!(f, "table \"{table}\", partition {partition} on node \"{node}\", {operation}: {}", words(reason))
+    write!(out, "table \"{table}\", partition {partition} on node \"{node}\", {operation}: {}", words(reason))
 }
 
 /// Why a resource shed.
 fn overload(
-    f: &mut fmt::Formatter<'_>,
+    out: &mut impl Write,
     details: &OverloadDetails,
     in_flight_max: u64,
     reason: Reason,
 ) -> fmt::Result {
     match &details.resource {
-        Some(resource) => write!(f, "resource \"{resource}\"")?,
-        None => f.write_str("the service")?,
+        Some(resource) => write!(out, "resource \"{resource}\"")?,
+        None => out.write_str("the service")?,
     }
     match details.mechanism {
         OverloadMechanism::AdmissionCursor { .. } => {
-            write!(f, " sheds requests of this importance: {}", details.binding_signal.as_str())
+            write!(out, " sheds requests of this importance: {}", details.binding_signal.as_str())
         }
-        OverloadMechanism::InFlight if in_flight_max == 1 => f.write_str(": the only place is taken"),
-        OverloadMechanism::InFlight => write!(f, ": all {in_flight_max} places are taken"),
+        OverloadMechanism::InFlight if in_flight_max == 1 => out.write_str(": the only place is taken"),
+        OverloadMechanism::InFlight => write!(out, ": all {in_flight_max} places are taken"),
         OverloadMechanism::Pace => {
-            write!(f, ": requests come faster than {} can serve", Quantity(in_flight_max, "place"))
+            write!(out, ": requests come faster than {} can serve", Quantity(in_flight_max, "place"))
         }
-        OverloadMechanism::QueueDelay => f.write_str(": requests of this class wait too long for a place"),
-        OverloadMechanism::Deadline => f.write_str(": the deadline leaves too little time"),
-        _ => write!(f, " refused: {}", words(reason)),
+        OverloadMechanism::QueueDelay => out.write_str(": requests of this class wait too long for a place"),
+        OverloadMechanism::Deadline => out.write_str(": the deadline leaves too little time"),
+        _ => write!(out, " refused: {}", words(reason)),
     }
 }
 
@@ -255,29 +295,14 @@ fn words(reason: Reason) -> String {
     reason.as_str().replace('_', " ")
 }
 
-/// `for user=ada, app=x`, or nothing for a counter that all share.
-struct Counter<'a>(&'a Refusal);
-
-impl fmt::Display for Counter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (name, value)) in self.0.scope.iter().enumerate() {
-            write!(f, "{}{name}={value}", if index == 0 { " for " } else { ", " })?;
-        }
-        Ok(())
-    }
-}
-
-/// `until 2026-03-01 00:00 America/Los_Angeles` if a civil window of the limit ends then, otherwise
-/// nothing.
-struct CivilEnd<'a>(&'a Refusal);
-
-impl fmt::Display for CivilEnd<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.0.civil_zone, self.0.retry()) {
-            (Some(zone), Retry::At(at)) => write!(f, " until {}", CivilInstant { at, zone }),
-            _ => Ok(()),
+/// ` for user=ada, app=x`, or nothing for a counter that all share.
+fn counter(out: &mut impl Write, refusal: &Refusal) -> fmt::Result {
+    for (index, (name, value)) in refusal.scope.iter().enumerate() {
+        for part in [if index == 0 { " for " } else { ", " }, name, "=", value] {
+            out.write_str(part)?;
         }
     }
+    Ok(())
 }
 
 /// The wait until `instant`, at least a millisecond: a refused caller never comes back at once.

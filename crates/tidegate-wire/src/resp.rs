@@ -28,4 +28,4 @@ pub use command::read_command;
 pub use outcome::{
     ARGUMENT_BYTES_MAX, ARGUMENTS_MAX, Arguments, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, ProtocolError, Read,
 };
-pub use reply::{Protocol, Replies};
+pub use reply::{BulkText, Protocol, Replies};

@@ -10,7 +10,7 @@ use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
 use tidegate_proxy::NotedDecision;
 use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::pairs::Pairs;
-use tidegate_wire::problem::sentence;
+use tidegate_wire::problem::Sentence;
 use tidegate_wire::problem_details::details_of;
 use tidegate_wire::ratelimit::tightest;
 use tidegate_wire::resp::Replies;
@@ -76,7 +76,9 @@ impl<'a> Check<'a> {
                 return Err(malformed(detail));
             };
             let name = text("the name of an attribute", name)?;
-            let value = text(&format!("the value of attribute \"{}\"", shortened(name, SHOWN_BYTES)), value)?;
+            let value = core::str::from_utf8(value).map_err(|_| {
+                not_text(&format!("the value of attribute \"{}\"", shortened(name, SHOWN_BYTES)), value)
+            })?;
             let pushed = attributes.push(Text(name.into()), Text(value.into()));
             pushed.map_err(|error| malformed(error.to_string()))?;
         }
@@ -91,10 +93,12 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 fn text<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a str, Fault> {
-    core::str::from_utf8(bytes).map_err(|_| {
-        let detail = format!("{what}, \"{}\", is not UTF-8; send text, or a hash in digits", shown(bytes));
-        Fault::new(FaultCode::MalformedBody, detail)
-    })
+    core::str::from_utf8(bytes).map_err(|_| not_text(what, bytes))
+}
+
+fn not_text(what: &str, bytes: &[u8]) -> Fault {
+    let detail = format!("{what}, \"{}\", is not UTF-8; send text, or a hash in digits", shown(bytes));
+    Fault::new(FaultCode::MalformedBody, detail)
 }
 
 impl RequestScope<'_> {
@@ -193,9 +197,7 @@ impl RequestScope<'_> {
         let enforced = self.enforced(namespace, limits);
         let remaining = tightest(allowances(&enforced, now)).map(|one| one.remaining);
         replies.map(2 + usize::from(permit.is_some()) + 2 * usize::from(access.is_some()));
-        replies.bulk("decision");
-        replies.bulk("admit");
-        replies.bulk("remaining");
+        replies.bulks_as_written("$8\r\ndecision\r\n$5\r\nadmit\r\n$9\r\nremaining\r\n");
         write_number(remaining, replies);
         if let Some(access) = access {
             replies.bulk("units");
@@ -222,18 +224,16 @@ fn write_refusal(refusal: &Refusal, now: Timestamp, replies: &mut Replies<'_>) {
     let retry = millis_of(refusal, now);
     let details = details_of(refusal);
     replies.map(6 + usize::from(details.is_some()));
-    replies.bulk("decision");
-    replies.bulk("refuse");
-    replies.bulk("reason");
+    replies.bulks_as_written("$8\r\ndecision\r\n$6\r\nrefuse\r\n$6\r\nreason\r\n");
     replies.bulk(refusal.reason().as_str());
-    replies.bulk("limit");
+    replies.bulks_as_written("$5\r\nlimit\r\n");
     replies.bulk(refusal.name());
-    replies.bulk("remaining");
+    replies.bulks_as_written("$9\r\nremaining\r\n");
     write_number(Some(refusal.remaining()), replies);
-    replies.bulk("retry_after_ms");
+    replies.bulks_as_written("$14\r\nretry_after_ms\r\n");
     write_number(retry, replies);
-    replies.bulk("detail");
-    replies.bulk(sentence(refusal, now));
+    replies.bulks_as_written("$6\r\ndetail\r\n");
+    replies.bulk_written(|out| Sentence { refusal, now }.write_to(out));
     if let Some((name, details)) = details {
         replies.bulk(name);
         replies.bulk(details.to_string());

@@ -26,9 +26,6 @@ impl Protocol {
 /// The longest text of an error in bytes. A longer text is truncated.
 const ERROR_BYTES_MAX: usize = 1024;
 
-/// The most bytes that stand around those of a bulk string.
-const HEAD_BYTES_MAX: usize = 25;
-
 /// Writes replies behind what stands in a buffer.
 ///
 /// Of an array or a map only the length is written; its parts must follow, as many as were said.
@@ -78,23 +75,37 @@ impl<'a> Replies<'a> {
     /// A whole number.
     #[inline]
     pub fn integer(&mut self, value: i64) {
-        self.length(b':', value);
+        match usize::try_from(value) {
+            Ok(value) => self.length(b':', value),
+            Err(_) => self.number(b':', value),
+        }
     }
 
     /// Any bytes.
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
-        self.out.reserve(bytes.len() + HEAD_BYTES_MAX);
-        // Nearly all are short: one store in place of three copies.
-        match bytes.len() as u8 {
-            one if bytes.len() < 10 => self.out.extend_from_slice(&[b'$', b'0' + one, b'\r', b'\n']),
-            two if bytes.len() < 100 => {
-                self.out.extend_from_slice(&[b'$', b'0' + two / 10, b'0' + two % 10, b'\r', b'\n']);
-            }
-            _ => self.length(b'$', bytes.len()),
-        }
+        self.length(b'$', bytes.len());
         self.out.extend_from_slice(bytes);
         self.line_end();
+    }
+
+    /// As [`Replies::bulk`], of the text that `write` writes, which has no copy of its own.
+    pub fn bulk_written(&mut self, write: impl FnOnce(&mut BulkText<'_>) -> fmt::Result) {
+        let start = self.out.len();
+        write(&mut BulkText(self.out)).expect("a text takes all that is written");
+        let end = self.out.len();
+        // Its length is known only now, and stands before it.
+        self.length(b'$', end - start);
+        self.out[start..].rotate_left(end - start);
+        self.line_end();
+    }
+
+    /// Texts that are always the same, as [`Replies::bulk`] would write each: `$2\r\nid\r\n`. The
+    /// names of a frequent reply are so one copy.
+    #[inline]
+    pub fn bulks_as_written(&mut self, bulks: &'static str) {
+        debug_assert!(are_bulks(bulks), "{bulks:?}");
+        self.out.extend_from_slice(bulks.as_bytes());
     }
 
     /// Nothing, where something could have been.
@@ -119,7 +130,19 @@ impl<'a> Replies<'a> {
         }
     }
 
-    fn length(&mut self, kind: u8, value: impl itoa::Integer) {
+    #[inline]
+    fn length(&mut self, kind: u8, value: usize) {
+        // Nearly all are short: one store in place of three copies.
+        match value as u8 {
+            one if value < 10 => self.out.extend_from_slice(&[kind, b'0' + one, b'\r', b'\n']),
+            two if value < 100 => {
+                self.out.extend_from_slice(&[kind, b'0' + two / 10, b'0' + two % 10, b'\r', b'\n']);
+            }
+            _ => self.number(kind, value),
+        }
+    }
+
+    fn number(&mut self, kind: u8, value: impl itoa::Integer) {
         self.out.push(kind);
         self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
         self.line_end();
@@ -128,6 +151,28 @@ impl<'a> Replies<'a> {
     fn line_end(&mut self) {
         self.out.extend_from_slice(b"\r\n");
     }
+}
+
+/// The text of a bulk string while it is written.
+#[derive(Debug)]
+pub struct BulkText<'a>(&'a mut Vec<u8>);
+
+impl Write for BulkText<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Whether these are bulk strings, each with the right length.
+fn are_bulks(mut bulks: &str) -> bool {
+    while !bulks.is_empty() {
+        let parts = bulks.strip_prefix('$').and_then(|rest| rest.split_once("\r\n"));
+        let text = parts.and_then(|(length, rest)| rest.split_at_checked(length.parse().ok()?));
+        let Some(rest) = text.and_then(|(_, rest)| rest.strip_prefix("\r\n")) else { return false };
+        bulks = rest;
+    }
+    true
 }
 
 /// Text that stays on its line.
@@ -174,8 +219,19 @@ mod tests {
     fn bytes_of_any_length_have_it_before_them() {
         for length in [0, 1, 9, 10, 11, 99, 100, 255, 256, 266, 1000] {
             let text = "x".repeat(length);
-            let written = written(Protocol::Two, |replies| replies.bulk(&text));
-            assert_eq!(written, format!("${length}\r\n{text}\r\n"));
+            let framed = format!("${length}\r\n{text}\r\n");
+            assert_eq!(written(Protocol::Two, |replies| replies.bulk(&text)), framed);
+            let write = |replies: &mut Replies<'_>| replies.bulk_written(|out| out.write_str(&text));
+            assert_eq!(written(Protocol::Two, write), framed);
+        }
+    }
+
+    #[test]
+    fn bulks_that_are_written_have_their_lengths() {
+        let written = written(Protocol::Two, |replies| replies.bulks_as_written("$2\r\nid\r\n$0\r\n\r\n"));
+        assert_eq!(written, "$2\r\nid\r\n$0\r\n\r\n");
+        for wrong in ["$1\r\nid\r\n", "$3\r\nid\r\n", "$2\r\nid", "id", "$2\r\nid\r\n$", "$x\r\nid\r\n"] {
+            assert!(!are_bulks(wrong), "{wrong:?}");
         }
     }
 
