@@ -64,15 +64,11 @@ impl ClaimSettings {
         self.namespaces.get(namespace).unwrap_or(&DEFAULT)
     }
 
-    /// The attributes that name the tenants of a namespace: that of its `request`, then those of
-    /// the routes of the proxy.
-    pub(crate) fn tenant_attributes(&self, namespace: &str) -> impl Iterator<Item = &str> {
-        let own = match &self.of_namespace(namespace).tenant {
-            ValueSource::Entry(name) => Some(name.as_str()),
-            _ => None,
-        };
-        let routes = self.routes_of(namespace).iter();
-        own.into_iter().chain(routes.filter_map(|route| route.attribute.as_deref()))
+    /// Whether an attribute names the tenants of a namespace: in its `request`, or in a route of the
+    /// proxy.
+    pub(crate) fn names_tenants(&self, namespace: &str, attribute: &str) -> bool {
+        matches!(&self.of_namespace(namespace).tenant, ValueSource::Entry(name) if name == attribute)
+            || self.routes_of(namespace).iter().any(|route| route.attribute.as_deref() == Some(attribute))
     }
 
     /// The tenant of a request with these attributes at a route of the proxy to `resource`, or at

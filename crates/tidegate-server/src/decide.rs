@@ -4,6 +4,7 @@
 //! Only a request that must wait goes on as a future of its own, on the heap, which the driver
 //! drives.
 
+use core::borrow::Borrow;
 use core::time::Duration;
 use std::sync::atomic::Ordering;
 
@@ -400,8 +401,20 @@ impl RequestScope<'_> {
     pub(crate) fn note_refused_key(&self, refusal: &Refusal, protocol: Protocol, now: Timestamp) {
         self.in_force.engine.note_blocked(refusal, now);
         let counter = RefusedCounter::new(refusal, &self.in_force.config.claims);
-        self.daemon.refused_keys.count(&counter, now);
-        if !self.in_force.refusal_log.write(refusal, protocol, now) {
+        self.note_refused_counter(&counter, || refusal, protocol, now);
+    }
+
+    /// As [`Self::note_refused_key`], of a refusal that is only put together for a line.
+    pub(crate) fn note_refused_counter<R: Borrow<Refusal>>(
+        &self,
+        counter: &RefusedCounter<'_>,
+        refusal: impl FnOnce() -> R,
+        protocol: Protocol,
+        now: Timestamp,
+    ) {
+        self.daemon.refused_keys.count(counter, now);
+        let of = (counter.reason, counter.namespace);
+        if !self.in_force.refusal_log.write(of, refusal, protocol, now) {
             self.daemon.metrics.shared().lines_suppressed.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -237,10 +237,7 @@ impl LimitSeries {
     /// Counts one that was refused.
     pub(crate) fn refused(&self, reason: Reason, protocol: Protocol) {
         let create = || self.families.decisions.get_or_create(&self.decision(Some(reason), protocol)).clone();
-        let position = Reason::ALL.iter().position(|known| *known == reason);
-        if let Some(position) = position {
-            self.protocol(protocol).refused[position].get_or_init(create).inc();
-        }
+        self.protocol(protocol).refused[reason as usize].get_or_init(create).inc();
     }
 
     fn near(&self) -> &Counter {

@@ -3,6 +3,7 @@
 //!
 //! A flood in one namespace leaves the others at least one line of each reason in a span.
 
+use core::borrow::Borrow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{Rate, Reason, Refusal, Timestamp};
@@ -52,11 +53,18 @@ impl RefusalLog {
         Self { lines, reasons, hasher: ahash::RandomState::new() }
     }
 
-    /// Writes a line for this refusal, unless its reason had all that it may have in this span;
-    /// `false` if not.
-    pub(crate) fn write(&self, refusal: &Refusal, protocol: Protocol, now: Timestamp) -> bool {
-        let reason = refusal.reason();
-        let Some(suppressed) = self.take_line(reason, &refusal.namespace, now) else { return false };
+    /// Writes a line for a refusal, unless its reason had all that it may have in this span; `false`
+    /// if not. The refusal is only put together for a line.
+    pub(crate) fn write<R: Borrow<Refusal>>(
+        &self,
+        (reason, namespace): (Reason, &str),
+        refusal: impl FnOnce() -> R,
+        protocol: Protocol,
+        now: Timestamp,
+    ) -> bool {
+        let Some(suppressed) = self.take_line(reason, namespace, now) else { return false };
+        let refusal = refusal();
+        let refusal = refusal.borrow();
         tracing::info!(
             target: "tidegate::refusal",
             reason = reason.as_str(),
@@ -77,9 +85,8 @@ impl RefusalLog {
 
     /// How many lines were suppressed since the last one, or `None` if this one is.
     fn take_line(&self, reason: Reason, namespace: &str, now: Timestamp) -> Option<u64> {
-        let position = Reason::ALL.iter().position(|known| *known == reason)?;
-        let sampling = &self.reasons[position];
         let rate = self.lines?;
+        let sampling = &self.reasons[reason as usize];
         // One more than its number, so that the first span differs from none.
         let span = now.as_nanos() / rate.per_ns() + 1;
         // Relaxed throughout: the numbers only thin out a log; two threads at the turn of a span
@@ -132,6 +139,13 @@ mod tests {
     }
 
     #[test]
+    fn each_reason_has_its_place_in_the_list_of_all() {
+        for (place, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place);
+        }
+    }
+
+    #[test]
     fn a_log_that_shall_have_no_such_lines_has_none() {
         let log = RefusalLog::new(None);
         assert_eq!(log.take_line(Reason::RateExceeded, "api", Timestamp::from_secs(1)), None);
@@ -152,7 +166,8 @@ mod tests {
         let refusal = Refusal::new("api", scope, violated);
         let (written, _listening) = WrittenLog::new();
         let log = RefusalLog::new(Rate::per_second(1).ok());
-        assert!(log.write(&refusal, Protocol::Http, Timestamp::from_secs(1)));
+        let of = (refusal.reason(), &*refusal.namespace);
+        assert!(log.write(of, || &refusal, Protocol::Http, Timestamp::from_secs(1)));
         let text = written.text();
         let expected = r#"key="user=ada remaining=99\r\n2026 INFO forged\u{1b}[2J\u{202e}x\" limit=\"other" remaining=0"#;
         assert!(text.contains(expected) && text.lines().count() == 1, "{text}");

@@ -13,12 +13,11 @@
 mod sketch;
 mod tenant_rows;
 
-use core::ops::Deref;
 use core::time::Duration;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use arc_swap::ArcSwap;
 use tidegate_core::{Plane, Reason, Refusal, RefusalDetails, Text, Timestamp};
 use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody, WithoutTenantBody};
 use tidegate_wire::retry_after::millis_up;
@@ -70,7 +69,7 @@ pub(crate) struct RefusedCounter<'a> {
     /// The limit that bound.
     pub(crate) limit: &'a str,
     /// The attributes and values that name the counter.
-    pub(crate) scope: &'a [(Text, Text)],
+    pub(crate) scope: CounterScope<'a>,
     /// The resource that refused it, if one with a name did.
     pub(crate) resource: Option<&'a str>,
     /// Why it was refused.
@@ -78,20 +77,58 @@ pub(crate) struct RefusedCounter<'a> {
     tenant: KeyTenant,
 }
 
+/// Attributes and values that name a counter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CounterScope<'a> {
+    /// As a refusal has them.
+    OfRefusal(&'a [(Text, Text)]),
+    /// One attribute with its value, where no refusal was put together.
+    One(&'a str, &'a str),
+}
+
+impl<'a> CounterScope<'a> {
+    fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let (pairs, one): (&[_], _) = match self {
+            Self::OfRefusal(pairs) => (pairs, None),
+            Self::One(name, value) => (&[], Some((name, value))),
+        };
+        one.into_iter().chain(pairs.iter().map(|(name, value)| (&**name, &**value)))
+    }
+
+    fn value_at(self, position: usize) -> Option<&'a str> {
+        match self {
+            Self::OfRefusal(pairs) => pairs.get(position).map(|(_, value)| &**value),
+            Self::One(_, value) => (position == 0).then_some(value),
+        }
+    }
+}
+
 impl<'a> RefusedCounter<'a> {
     /// A refusal in a namespace whose tenants are named as `claims` say.
     pub(crate) fn new(refusal: &'a Refusal, claims: &ClaimSettings) -> Self {
         let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
-        let (namespace, scope): (&str, &[(Text, Text)]) = (&refusal.namespace, &refusal.scope);
+        let (namespace, scope) = (&*refusal.namespace, CounterScope::OfRefusal(&refusal.scope));
         let reason = refusal.reason();
         let resource = details.and_then(|details| details.resource.as_deref());
         let tenant = tenant_in(namespace, scope, reason, claims);
         Self { namespace, limit: refusal.name(), scope, resource, reason, tenant }
     }
 
+    /// A refusal of this key by a limit that arrived with the request.
+    pub(crate) fn of_carried(
+        (namespace, limit): (&'a str, &'a str),
+        (attribute, value): (&'a str, &'a str),
+        reason: Reason,
+        claims: &ClaimSettings,
+    ) -> Self {
+        let scope = CounterScope::One(attribute, value);
+        let tenant = tenant_in(namespace, scope, reason, claims);
+        Self { namespace, limit, scope, resource: None, reason, tenant }
+    }
+
     /// Its tenant; `None` for a key that is of no tenant.
     fn tenant(&self) -> Option<TenantName<'a>> {
-        self.tenant.name_in(self.scope)
+        self.tenant.name_in(|position| self.scope.value_at(position))
     }
 }
 
@@ -114,11 +151,11 @@ impl<'a> TenantName<'a> {
 }
 
 impl KeyTenant {
-    /// The tenant of a key with this scope; `None` for a key that is of no tenant.
-    fn name_in<T: Deref<Target = str>>(self, scope: &[(T, T)]) -> Option<TenantName<'_>> {
+    /// The tenant of a key whose scope has these values; `None` for a key that is of no tenant.
+    fn name_in<'a>(self, value_at: impl FnOnce(usize) -> Option<&'a str>) -> Option<TenantName<'a>> {
         match self {
             // A long scope is cut.
-            Self::At(position) => scope.get(position).map(|(_, value)| TenantName::Named(value)),
+            Self::At(position) => value_at(position).map(TenantName::Named),
             Self::Without => Some(TenantName::Without),
             Self::Unknown => None,
         }
@@ -127,13 +164,13 @@ impl KeyTenant {
 
 /// The tenant of a key: the overload plane says it, and a limit counts by the attribute that names
 /// the tenants of its namespace.
-fn tenant_in(namespace: &str, scope: &[(Text, Text)], reason: Reason, claims: &ClaimSettings) -> KeyTenant {
-    let position = |is_tenant: &dyn Fn(&str) -> bool| scope.iter().position(|(name, _)| is_tenant(name));
+fn tenant_in(namespace: &str, scope: CounterScope<'_>, reason: Reason, claims: &ClaimSettings) -> KeyTenant {
     if reason.plane() == Plane::Overload {
-        return position(&|name| name == TENANT).map_or(KeyTenant::Without, KeyTenant::At);
+        let position = scope.iter().position(|(name, _)| name == TENANT);
+        return position.map_or(KeyTenant::Without, KeyTenant::At);
     }
-    let is_tenant = |name: &str| claims.tenant_attributes(namespace).any(|known| known == name);
-    position(&is_tenant).map_or(KeyTenant::Unknown, KeyTenant::At)
+    let position = scope.iter().position(|(name, _)| claims.names_tenants(namespace, name));
+    position.map_or(KeyTenant::Unknown, KeyTenant::At)
 }
 
 /// Which keys are wanted of those that are counted.
@@ -181,7 +218,7 @@ impl<'a> KeySelection<'a> {
 
     /// Whether an attribute names the tenants of a namespace.
     fn names_tenants(&self, namespace: &str, attribute: &str) -> bool {
-        self.tenants.is_some_and(|claims| claims.tenant_attributes(namespace).any(|known| known == attribute))
+        self.tenants.is_some_and(|claims| claims.names_tenants(namespace, attribute))
     }
 
     fn selects(&self, name: &RefusedName) -> bool {
@@ -207,17 +244,22 @@ impl<'a> KeySelection<'a> {
 pub(crate) struct RefusedKeys {
     hasher: ahash::RandomState,
     started: Timestamp,
-    namespaces: ArcSwap<NamespaceSketches>,
-    /// Held while a namespace is added.
-    growing: Mutex<()>,
+    sketches: NamespaceSketches,
 }
 
-/// The sketches by namespace.
-#[derive(Clone, Debug)]
+/// The sketches by namespace. A namespace keeps the place that it was given first.
+#[derive(Debug)]
 struct NamespaceSketches {
-    own: HashMap<Box<str>, Arc<NamespaceSketch>, ahash::RandomState>,
-    /// Of all namespaces beyond [`NAMESPACES_MAX`].
-    others: Arc<NamespaceSketch>,
+    own: [OnceLock<Box<OwnSketch>>; NAMESPACES_MAX],
+    /// Of all namespaces that found no place.
+    others: Box<NamespaceSketch>,
+}
+
+/// The sketch of one namespace.
+#[derive(Debug)]
+struct OwnSketch {
+    namespace: Box<str>,
+    sketch: NamespaceSketch,
 }
 
 #[derive(Debug)]
@@ -250,30 +292,42 @@ impl RefusedKeys {
     pub(crate) fn new(seed: [u64; 4], now: Timestamp) -> Self {
         let [a, b, c, d] = seed;
         let hasher = ahash::RandomState::with_seeds(a, b, c, d);
-        let own = HashMap::with_hasher(hasher.clone());
-        let sketches = NamespaceSketches { own, others: Arc::new(NamespaceSketch::new()) };
-        Self { hasher, started: now, namespaces: ArcSwap::from_pointee(sketches), growing: Mutex::new(()) }
+        let own = [const { OnceLock::new() }; NAMESPACES_MAX];
+        let sketches = NamespaceSketches { own, others: Box::new(NamespaceSketch::new()) };
+        Self { hasher, started: now, sketches }
     }
 
     /// Counts one refusal. A key that was counted shortly before costs no allocation.
     pub(crate) fn count(&self, refused: &RefusedCounter<'_>, now: Timestamp) {
-        let RefusedCounter { namespace, limit, scope, resource, reason, tenant: key_tenant } = *refused;
-        let key_hash = self.hasher.hash_one((namespace, limit, scope, resource));
-        // A reload may name the tenants by another attribute.
-        let hash = self.hasher.hash_one((key_hash, reason, key_tenant));
-        let tenant_hash = refused.tenant().map(|tenant| self.tenant_hash(namespace, tenant));
-        let sketches = self.namespaces.load();
-        let count = |sketch: &NamespaceSketch| {
-            NamespaceSketch::count(&sketch.keys, (key_hash, hash), now, || refused.name(key_hash));
-            if let Some(hash) = tenant_hash {
-                let name = || refused.tenant_name(hash);
-                NamespaceSketch::count(&sketch.tenants, (hash, hash), now, name);
-            }
-        };
-        match sketches.find(namespace) {
-            Some(sketch) => count(sketch),
-            None => count(&self.grow(namespace)),
+        let (place, sketch) = self.sketches.find_or_grow(refused.namespace);
+        let key_hash = self.key_hash(refused, place);
+        // The key is hashed already: each reason, and each way to find its tenant, which a reload
+        // may change, only has to give another number.
+        let hash = key_hash.wrapping_add(refused.variant().wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        NamespaceSketch::count(&sketch.keys, (key_hash, hash), now, || refused.name(key_hash));
+        if let Some(tenant) = refused.tenant() {
+            let hash = self.tenant_hash(refused.namespace, tenant);
+            NamespaceSketch::count(&sketch.tenants, (hash, hash), now, || refused.tenant_name(hash));
         }
+    }
+
+    /// A number for a counter of the namespace at this place.
+    fn key_hash(&self, refused: &RefusedCounter<'_>, place: Option<usize>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        // Each text with its length, which this hasher takes in as well.
+        match place {
+            Some(place) => hasher.write_u64(place as u64),
+            None => hasher.write(refused.namespace.as_bytes()),
+        }
+        hasher.write(refused.limit.as_bytes());
+        for (name, value) in refused.scope.iter() {
+            hasher.write(name.as_bytes());
+            hasher.write(value.as_bytes());
+        }
+        if let Some(resource) = refused.resource {
+            hasher.write(resource.as_bytes());
+        }
+        hasher.finish()
     }
 
     /// The hash of a tenant of a namespace, or of requests without one. It is that of the whole
@@ -283,24 +337,9 @@ impl RefusedKeys {
         self.hasher.hash_one((namespace, shown.as_deref()))
     }
 
-    /// Gives a namespace a sketch of its own, if that is still possible.
-    #[cold]
-    fn grow(&self, namespace: &str) -> Arc<NamespaceSketch> {
-        // Nothing is behind the lock that a panic could leave half done.
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sketches = NamespaceSketches::clone(&self.namespaces.load());
-        if let Some(known) = sketches.find(namespace) {
-            return Arc::clone(known);
-        }
-        let new = Arc::new(NamespaceSketch::new());
-        sketches.own.insert(namespace.into(), Arc::clone(&new));
-        self.namespaces.store(Arc::new(sketches));
-        new
-    }
-
     /// Whether anything was ever refused in this namespace, as far as it has a sketch of its own.
     pub(crate) fn knows(&self, namespace: &str) -> bool {
-        self.namespaces.load().own.contains_key(namespace)
+        self.sketches.own().any(|own| *own.namespace == *namespace)
     }
 
     /// The selected keys, at most `n`, those with the most certain refusals first.
@@ -313,7 +352,7 @@ impl RefusedKeys {
         now: Timestamp,
     ) -> TopKeysBody {
         let window = window.min(WINDOW_MAX);
-        let sketches = self.namespaces.load();
+        let sketches = &self.sketches;
         let ring = |shard: &SketchShard| shard.ring(window).since(window, now);
         let since = ring(&sketches.others.keys[0].lock().unwrap_or_else(PoisonError::into_inner));
         let since = since.max(self.started).min(now);
@@ -341,7 +380,7 @@ impl RefusedKeys {
                 (sums.into_iter().take(n).map(|sum| sum.body(span, now)).collect(), more)
             }
             KeyGroups::Tenants => {
-                let rows = self.tenant_rows(&sketches, selection, window, now);
+                let rows = self.tenant_rows(sketches, selection, window, now);
                 (refusals, uncounted_max) = (rows.refusals, rows.uncounted_max);
                 let more = rows.rows.len().saturating_sub(n);
                 (rows.rows.into_iter().take(n).map(|row| row.body(span, now)).collect(), more)
@@ -362,7 +401,7 @@ impl RefusedKeys {
         now: Timestamp,
     ) -> Option<WithoutTenantBody> {
         let window = window.min(WINDOW_MAX);
-        let rows = self.tenant_rows(&self.namespaces.load(), &selection.of_all_tenants(), window, now);
+        let rows = self.tenant_rows(&self.sketches, &selection.of_all_tenants(), window, now);
         let row = rows.rows.into_iter().find(TenantRow::is_without_tenant)?;
         let row = row.body(window, now);
         let RefusedKeyBody { refusals, error, limits, .. } = row;
@@ -371,18 +410,30 @@ impl RefusedKeys {
 }
 
 impl NamespaceSketches {
-    /// Where a namespace is counted; `None` if it may have a sketch of its own and has none yet.
-    fn find(&self, namespace: &str) -> Option<&Arc<NamespaceSketch>> {
-        self.own.get(namespace).or_else(|| (self.own.len() >= NAMESPACES_MAX).then_some(&self.others))
+    /// Where a namespace is counted: the place and the sketch of its own, if that is still possible.
+    fn find_or_grow(&self, namespace: &str) -> (Option<usize>, &NamespaceSketch) {
+        // Any number that differs among names of a kind: at most all places are looked at.
+        let last = namespace.as_bytes().last().copied().map_or(0, usize::from);
+        let first = namespace.len() * 7 + last;
+        for place in (first..first + NAMESPACES_MAX).map(|place| place % NAMESPACES_MAX) {
+            let own = self.own[place].get_or_init(|| Box::new(OwnSketch::new(namespace)));
+            if *own.namespace == *namespace {
+                return (Some(place), &own.sketch);
+            }
+        }
+        (None, &self.others)
     }
-}
 
-impl NamespaceSketches {
+    fn own(&self) -> impl Iterator<Item = &OwnSketch> {
+        self.own.iter().filter_map(|place| place.get().map(|own| &**own))
+    }
+
     /// The sketches in which the selected namespaces are counted.
     fn selected(&self, selection: &KeySelection<'_>) -> impl Iterator<Item = &NamespaceSketch> {
-        let own = self.own.iter().filter(|(name, _)| selection.has_namespace(name));
-        let is_in_store = selection.namespace.is_none_or(|name| !self.own.contains_key(name));
-        own.map(|(_, sketch)| &**sketch).chain(is_in_store.then_some(&*self.others))
+        let own = self.own().filter(|own| selection.has_namespace(&own.namespace));
+        let has_own = |name: &str| self.own().any(|own| *own.namespace == *name);
+        let is_in_store = selection.namespace.is_none_or(|name| !has_own(name));
+        own.map(|own| &own.sketch).chain(is_in_store.then_some(&*self.others))
     }
 }
 
@@ -394,6 +445,13 @@ impl SketchShard {
     /// The ring for windows of this length.
     fn ring(&self, window: Duration) -> &SketchRing {
         if window <= FINE_MAX { &self.fine } else { &self.coarse }
+    }
+}
+
+impl OwnSketch {
+    #[cold]
+    fn new(namespace: &str) -> Self {
+        Self { namespace: namespace.into(), sketch: NamespaceSketch::new() }
     }
 }
 
@@ -444,6 +502,16 @@ impl NamespaceSketch {
 }
 
 impl RefusedCounter<'_> {
+    /// A number for its reason and for the way to its tenant, another for each pair of them.
+    fn variant(&self) -> u64 {
+        let tenant = match self.tenant {
+            KeyTenant::Unknown => 0,
+            KeyTenant::Without => 1,
+            KeyTenant::At(position) => 2 + position as u64,
+        };
+        1 + self.reason as u64 + tenant * Reason::ALL.len() as u64
+    }
+
     fn name(&self, key_hash: u64) -> RefusedName {
         let mut bytes = 0;
         let within = self.scope.iter().take_while(|(name, value)| {
@@ -456,7 +524,7 @@ impl RefusedCounter<'_> {
             namespace: self.namespace.into(),
             limit: self.limit.into(),
             scope: within
-                .map(|(name, value)| (Box::from(&**name), Box::from(&*shortened(value, KEY_BYTES_MAX))))
+                .map(|(name, value)| (Box::from(name), Box::from(&*shortened(value, KEY_BYTES_MAX))))
                 .collect(),
             resource: self.resource.map(Into::into),
             reason: self.reason,
@@ -490,7 +558,7 @@ impl RefusedName {
 
     /// Its tenant; `None` for a key that is of no tenant.
     fn tenant(&self) -> Option<TenantName<'_>> {
-        self.tenant.name_in(&self.scope)
+        self.tenant.name_in(|position| self.scope.get(position).map(|(_, value)| &**value))
     }
 }
 

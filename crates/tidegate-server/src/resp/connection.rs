@@ -33,6 +33,9 @@ const READ_BYTES_MIN: usize = 4 << 10;
 /// How much is read at once at most.
 const READ_BYTES_MAX: usize = 64 << 10;
 
+/// From how many bytes of commands on their replies may take more than a small buffer.
+const PIPELINE_BYTES_MIN: usize = 256;
+
 /// How many bytes of commands and replies a connection may hold that are not charged to the budget
 /// for slow peers ([`Buffered`]). A connection that is refused more is closed
 /// if its client does not read its replies or has sent half a command; otherwise it reads less at
@@ -122,6 +125,10 @@ where
     while connection.has_input().await {
         connection.has_more = false;
         let Connection { stream, input, output, answering, is_registered, .. } = &mut connection;
+        // Not little by little where several commands came at once, as their replies are written.
+        if output.capacity() == 0 && input.len() > PIPELINE_BYTES_MIN {
+            output.reserve(READ_BYTES_MIN);
+        }
         let turn = caught(&daemon.metrics, session.turn(server, input, output, answering));
         let turn = match while_client_waits(turn, stream, &open.line, is_registered).await {
             Some(Ok(turn)) => turn,

@@ -26,6 +26,7 @@ use crate::engine_fault::engine_fault;
 use crate::metrics::LimitSeries;
 use crate::protocol::{Protocol, RESP_NAMESPACE as NAMESPACE};
 use crate::records::decisions::Asked;
+use crate::records::refused_keys::RefusedCounter;
 
 /// The name of such a limit in logs and metrics.
 pub(super) const LIMIT: &str = "CL.THROTTLE";
@@ -205,56 +206,71 @@ impl RequestScope<'_> {
     ) {
         let metrics = &self.daemon.metrics;
         let throttled = throttled.get_or_init(|| metrics.limits.limit(&NAMESPACE.into(), LIMIT));
+        let decisions = self.daemon.decisions.as_ref();
         let mut admitted = 0;
         for (asking, status) in run.iter().zip(&carried.limits) {
-            if status.verdict == Verdict::Admit {
+            let by_plane = carried.refusal.as_ref();
+            let reason = by_plane.map(Refusal::reason).or_else(|| reason(asking, status));
+            if reason.is_none() {
                 admitted += 1;
-                if self.daemon.decisions.as_ref().is_none_or(|decisions| !decisions.admissions) {
+                if decisions.is_none_or(|decisions| !decisions.admissions) {
                     continue;
                 }
             }
             let key = String::from_utf8_lossy(&asking.key);
-            let pairs = [(KEY, &*key)];
-            let cost = Cost::new(asking.quantity).unwrap_or_default();
-            let asked = Asked::borrowed(&Request::new(NAMESPACE, &pairs).cost(cost), Protocol::Resp);
-            let note_refused = |refusal: &Refusal| {
-                throttled.refused(refusal.reason(), Protocol::Resp);
-                self.note_refused_key(refusal, Protocol::Resp, now);
-                if let Some(decisions) = &self.daemon.decisions {
-                    decisions.refused(&asked, refusal, now, Duration::ZERO);
+            let refusal_for =
+                |reason| by_plane.map_or_else(|| Cow::Owned(refusal(status, reason, &key)), Cow::Borrowed);
+            if let Some(reason) = reason {
+                throttled.refused(reason, Protocol::Resp);
+                if let Some(by_plane) = by_plane {
+                    self.note_refused_key(by_plane, Protocol::Resp, now);
+                } else {
+                    let (of, key) = ((NAMESPACE, LIMIT), (KEY, &*key));
+                    let counter = RefusedCounter::of_carried(of, key, reason, &self.in_force.config.claims);
+                    self.note_refused_counter(&counter, || refusal_for(reason), Protocol::Resp, now);
                 }
-            };
-            if let Some(by_plane) = &carried.refusal {
-                note_refused(by_plane);
-            } else if let Some(refusal) = refusal(asking, status, &key) {
-                note_refused(&refusal);
-            } else if let Some(decisions) = &self.daemon.decisions {
-                decisions.admitted(&asked, &[], now, Duration::ZERO);
+            }
+            if let Some(decisions) = decisions {
+                let pairs = [(KEY, &*key)];
+                let cost = Cost::new(asking.quantity).unwrap_or_default();
+                let asked = Asked::borrowed(&Request::new(NAMESPACE, &pairs).cost(cost), Protocol::Resp);
+                match reason.map(refusal_for) {
+                    Some(refusal) => decisions.refused(&asked, &refusal, now, Duration::ZERO),
+                    None => decisions.admitted(&asked, &[], now, Duration::ZERO),
+                }
             }
         }
         throttled.admitted(admitted, Protocol::Resp);
     }
 }
 
-fn refusal(asking: &ThrottleRequest<'_>, status: &CarriedStatus, key: &str) -> Option<Refusal> {
-    let (reason, retry) = match status.verdict {
-        Verdict::Admit => return None,
-        Verdict::Never { .. } => (Reason::CostExceedsLimit, Retry::Never),
-        Verdict::Wait { until } if status.is_table_full => (Reason::TableFull, Retry::At(until)),
-        Verdict::Wait { until } if asking.algorithm.is_quota() => (Reason::QuotaExceeded, Retry::At(until)),
-        Verdict::Wait { until } => (Reason::RateExceeded, Retry::At(until)),
-    };
+/// Why a command is refused by its own limit; `None` if it is not.
+fn reason(asking: &ThrottleRequest<'_>, status: &CarriedStatus) -> Option<Reason> {
+    match status.verdict {
+        Verdict::Admit => None,
+        Verdict::Never { .. } => Some(Reason::CostExceedsLimit),
+        Verdict::Wait { .. } if status.is_table_full => Some(Reason::TableFull),
+        Verdict::Wait { .. } if asking.algorithm.is_quota() => Some(Reason::QuotaExceeded),
+        Verdict::Wait { .. } => Some(Reason::RateExceeded),
+    }
+}
+
+/// The refusal of a command for this reason.
+fn refusal(status: &CarriedStatus, reason: Reason, key: &str) -> Refusal {
     let violated = Violated {
         name: LIMIT.into(),
         reason,
-        retry,
+        retry: match status.verdict {
+            Verdict::Wait { until } => Retry::At(until),
+            Verdict::Admit | Verdict::Never { .. } => Retry::Never,
+        },
         limit: status.limit,
         remaining: status.remaining,
         window: status.window,
     };
     let mut scope = ScopeValues::new();
     scope.push((KEY.into(), key.into()));
-    Some(Refusal::new(NAMESPACE, scope, violated))
+    Refusal::new(NAMESPACE, scope, violated)
 }
 
 fn reply(asking: &ThrottleRequest<'_>, status: &CarriedStatus, now: Timestamp, replies: &mut Replies<'_>) {

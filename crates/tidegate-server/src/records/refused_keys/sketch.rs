@@ -30,7 +30,7 @@ pub(super) struct RefusedName {
 }
 
 /// The tenant of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyTenant {
     /// The value at this position of the scope.
     At(usize),
@@ -70,6 +70,15 @@ pub(super) struct WindowSum {
 pub(super) struct SketchRing {
     slot_ns: u64,
     slots: Box<[SketchSlot]>,
+    last: LastSlot,
+}
+
+/// The slot that was counted in last, which nearly always is the next one too.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastSlot {
+    /// Its first nanosecond; of no slot if it is 0.
+    since: u64,
+    position: usize,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +91,8 @@ struct SketchSlot {
     /// lines.
     hashes: Vec<u64>,
     counters: Vec<KeyCounter>,
+    /// The counter that was counted in last.
+    last: usize,
 }
 
 #[derive(Debug)]
@@ -97,11 +108,22 @@ impl SketchRing {
     /// begun.
     pub(super) fn new(slot: Duration, reach: Duration) -> Self {
         let slots = reach.as_nanos().div_ceil(slot.as_nanos()) as usize + 1;
-        Self { slot_ns: slot.as_nanos() as u64, slots: (0..slots).map(|_| SketchSlot::default()).collect() }
+        let slots = (0..slots).map(|_| SketchSlot::default()).collect();
+        Self { slot_ns: slot.as_nanos() as u64, slots, last: LastSlot::default() }
     }
 
     /// Counts one refusal.
     pub(super) fn count(&mut self, hash: u64, now: Timestamp, name: impl FnOnce() -> Arc<RefusedName>) {
+        let since = self.last.since;
+        if since == 0 || now.as_nanos().wrapping_sub(since) >= self.slot_ns {
+            self.enter(now);
+        }
+        self.slots[self.last.position].count(hash, now, name);
+    }
+
+    /// Goes to the slot of `now`.
+    #[cold]
+    fn enter(&mut self, now: Timestamp) {
         let number = now.as_nanos() / self.slot_ns;
         let position = (number % self.slots.len() as u64) as usize;
         let slot = &mut self.slots[position];
@@ -109,7 +131,7 @@ impl SketchRing {
         if slot.number < number {
             slot.begin(number);
         }
-        slot.count(hash, now, name);
+        self.last = LastSlot { since: number * self.slot_ns, position };
     }
 
     /// The name with this hash, if the slot of `now` counts it.
@@ -178,6 +200,9 @@ impl SketchSlot {
     }
 
     fn position(&self, hash: u64) -> Option<usize> {
+        if self.hashes.get(self.last) == Some(&hash) {
+            return Some(self.last);
+        }
         self.hashes.iter().position(|known| *known == hash)
     }
 
@@ -190,6 +215,7 @@ impl SketchSlot {
     fn count(&mut self, hash: u64, now: Timestamp, name: impl FnOnce() -> Arc<RefusedName>) {
         self.total += 1;
         if let Some(position) = self.position(hash) {
+            self.last = position;
             let counter = &mut self.counters[position];
             counter.refusals += 1;
             counter.last_seen = counter.last_seen.max(now);

@@ -14,7 +14,17 @@ fn keys() -> RefusedKeys {
 fn count_as(keys: &RefusedKeys, namespace: &str, limit: &str, user: &str, reason: Reason, now: Timestamp) {
     let scope = [(Text::from_static("user"), Text::from(user))];
     let tenant = KeyTenant::Unknown;
-    keys.count(&RefusedCounter { namespace, limit, scope: &scope, resource: None, reason, tenant }, now);
+    keys.count(
+        &RefusedCounter {
+            namespace,
+            limit,
+            scope: CounterScope::OfRefusal(&scope),
+            resource: None,
+            reason,
+            tenant,
+        },
+        now,
+    );
 }
 
 fn count(keys: &RefusedKeys, user: &str, now: Timestamp) {
@@ -116,7 +126,7 @@ fn namespaces_beyond_the_bound_share_one_sketch_and_are_still_told_apart() {
     for index in 0..NAMESPACES_MAX + 2 {
         count_as(&keys, &format!("n{index}"), "per-user", "ada", Reason::RateExceeded, at(0));
     }
-    assert_eq!(keys.namespaces.load().own.len(), NAMESPACES_MAX);
+    assert_eq!(keys.sketches.own().count(), NAMESPACES_MAX);
     let last = format!("n{}", NAMESPACES_MAX + 1);
     let selection = KeySelection { namespace: Some(&last), ..KeySelection::default() };
     let top = keys.top(&selection, KeyGroups::Keys, MINUTE, 10, at(1));
@@ -165,8 +175,15 @@ fn count_shed(keys: &RefusedKeys, mechanism: &'static str, tenant: Option<&str>,
     let tenant = tenant.map(|tenant| (Text::from_static("tenant"), Text::from(tenant)));
     let scope: Vec<(Text, Text)> = [class].into_iter().chain(tenant).collect();
     let (namespace, limit, reason) = ("api", mechanism, Reason::OverloadShed);
-    let tenant = tenant_in(namespace, &scope, reason, &ClaimSettings::default());
-    let refused = RefusedCounter { namespace, limit, scope: &scope, resource: Some("app"), reason, tenant };
+    let tenant = tenant_in(namespace, CounterScope::OfRefusal(&scope), reason, &ClaimSettings::default());
+    let refused = RefusedCounter {
+        namespace,
+        limit,
+        scope: CounterScope::OfRefusal(&scope),
+        resource: Some("app"),
+        reason,
+        tenant,
+    };
     keys.count(&refused, now);
 }
 
@@ -243,9 +260,15 @@ fn issue_39_only_the_attribute_that_names_tenants_makes_the_key_of_a_limit_one_o
     for attribute in ["tenant", "customer"] {
         let scope = [(Text::from(attribute), Text::from_static("t40"))];
         let (namespace, reason) = ("api", Reason::RateExceeded);
-        let tenant = tenant_in(namespace, &scope, reason, &claims);
-        let refused =
-            RefusedCounter { namespace, limit: attribute, scope: &scope, resource: None, reason, tenant };
+        let tenant = tenant_in(namespace, CounterScope::OfRefusal(&scope), reason, &claims);
+        let refused = RefusedCounter {
+            namespace,
+            limit: attribute,
+            scope: CounterScope::OfRefusal(&scope),
+            resource: None,
+            reason,
+            tenant,
+        };
         keys.count(&refused, at(0));
     }
     let selection = KeySelection { tenants: Some(&claims), ..KeySelection::default() };
