@@ -52,7 +52,8 @@ pub fn seconds_up(span: Duration) -> u64 {
 
 /// Whole milliseconds, rounded up; saturates at `u64::MAX`.
 pub fn millis_up(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    let rest = u64::from(span.subsec_nanos().div_ceil(1_000_000));
+    span.as_secs().saturating_mul(1000).saturating_add(rest)
 }
 
 #[cfg(test)]
