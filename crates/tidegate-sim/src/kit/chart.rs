@@ -1,10 +1,12 @@
 //! A chart of lines over time, as SVG, for people who would rather look than read.
 
+mod area_chart;
 mod line_chart;
 mod plot_area;
 
 use core::error::Error;
 
+pub use area_chart::{AreaChart, AreaShade, StackedArea};
 pub use line_chart::{LineChart, NamePlaces, PlottedLine, ShadedSpan, ValueUnit};
 pub use plot_area::PlotArea;
 use plotters::prelude::*;
