@@ -2,9 +2,11 @@
 
 use core::fmt;
 
-use tidegate_core::{Plane, Reason, Refusal, Retry, UnreadRefusal};
+use tidegate_core::{Plane, Reason, Refusal, RequestOutcome, Retry, UnreadRefusal};
+use tidegate_overload::OfferOutcome;
 
 use crate::continuation::Pending;
+use crate::demand::outcome_of;
 use crate::error::RequestError;
 use crate::permit::Permit;
 
@@ -112,6 +114,15 @@ impl<'a> Refused<'a> {
     /// The plane that refuses.
     pub fn plane(&self) -> Plane {
         self.as_read().map_or(Plane::Limits, Refusal::plane)
+    }
+
+    /// The outcome of the request as its resource counts it.
+    pub(crate) fn offer_outcome(&self) -> OfferOutcome {
+        match self.as_read() {
+            Ok(refusal) => outcome_of(refusal),
+            Err(unread) if unread.outcome() == RequestOutcome::Denied => OfferOutcome::Denied,
+            Err(unread) => OfferOutcome::of_refusal(unread.reason()),
+        }
     }
 
     /// The refusal of a single request, or the first of a batch.

@@ -2,50 +2,79 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Plane, Reason, Refusal};
+use tidegate_core::{Refusal, RequestOutcome, Timestamp};
 use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
 use crate::fault::Fault;
+use crate::meter::{Account, OpenAccount};
 use crate::place::{OverloadPlane, lacks_in_flight_place};
 
-/// A request that its resource has counted and that is not decided yet. Dropped before it is
-/// decided, it counts as cancelled.
+/// A request that is offered and not decided yet, as its resource and the meter have counted it.
+/// Dropped before it is decided, it counts as cancelled.
 ///
-/// Each request that waits has one: it knows its level rather than its tenant.
+/// Each request that waits has one: it knows its level and its rows rather than its tenant.
 #[derive(Debug)]
 pub(crate) struct Demand {
-    /// `None` once it is decided.
-    plane: Option<Arc<OverloadPlane>>,
-    record: RequestRecord,
+    /// The count of its resource, if there is one; `None` once it is decided.
+    counted: Option<(Arc<OverloadPlane>, RequestRecord)>,
+    account: OpenAccount,
+    since: Timestamp,
 }
 
 impl Demand {
-    pub(crate) fn new(plane: &Arc<OverloadPlane>, record: RequestRecord) -> Self {
-        Self { plane: Some(Arc::clone(plane)), record }
+    /// A request that was offered at `since`; `None` if nobody has counted it.
+    pub(crate) fn new(
+        counted: Option<(Arc<OverloadPlane>, RequestRecord)>,
+        account: OpenAccount,
+        since: Timestamp,
+    ) -> Option<Self> {
+        (counted.is_some() || account.is_open()).then_some(Self { counted, account, since })
     }
 
-    /// The same request, served as a later attempt of it was.
-    pub(crate) fn served_as(mut self, later: &RequestRecord) -> Self {
-        self.record = self.record.served_as(later);
+    /// Whether its resource has counted it.
+    pub(crate) const fn is_counted(&self) -> bool {
+        self.counted.is_some()
+    }
+
+    /// The same request, counted at a later attempt of it.
+    pub(crate) fn counted_as(mut self, plane: &Arc<OverloadPlane>, later: RequestRecord) -> Self {
+        self.counted = Some(match self.counted.take() {
+            Some((plane, record)) => (plane, record.served_as(&later)),
+            None => (Arc::clone(plane), later),
+        });
         self
     }
 
     /// The same request after an attempt that was not admitted after all: it waits or begins anew.
     pub(crate) fn unserved(mut self) -> Self {
-        if let Some(plane) = &self.plane {
-            plane.overload.unserve(&mut self.record);
+        if let Some((plane, record)) = &mut self.counted {
+            plane.overload.unserve(record);
         }
         self
     }
 
-    /// Records the final decision.
-    pub(crate) fn decide(mut self, outcome: OfferOutcome) {
-        self.record(outcome);
+    /// Records that the request is admitted at the cost of so many units; what the meter has, if it
+    /// has.
+    pub(crate) fn admit(mut self, units: u64, now: Timestamp) -> Option<Account> {
+        self.record(OfferOutcome::Admitted);
+        self.account.decide(RequestOutcome::Admitted, units, now.saturating_since(self.since))
+    }
+
+    /// Records that the request is not admitted.
+    pub(crate) fn end(self, outcome: OfferOutcome, now: Timestamp) {
+        self.end_with(outcome, outcome.of_request(), now);
+    }
+
+    /// Records that the request is not admitted, because another one of its batch had this outcome;
+    /// by its resource it counts with its own.
+    pub(crate) fn end_with(mut self, own: OfferOutcome, outcome: RequestOutcome, now: Timestamp) {
+        self.record(own);
+        drop(self.account.decide(outcome, 0, now.saturating_since(self.since)));
     }
 
     fn record(&mut self, outcome: OfferOutcome) {
-        if let Some(plane) = self.plane.take() {
-            end(&plane.overload, self.record, outcome);
+        if let Some((plane, record)) = self.counted.take() {
+            end(&plane.overload, record, outcome);
         }
     }
 }
@@ -64,20 +93,16 @@ pub(crate) fn end(overload: &Overload, record: RequestRecord, outcome: OfferOutc
 }
 
 /// Records that a request which was offered before could not be decided.
-pub(crate) fn fail(demand: Option<Demand>) {
+pub(crate) fn fail(demand: Option<Demand>, now: Timestamp) {
     if let Some(demand) = demand {
-        demand.decide(OfferOutcome::Failed);
+        demand.end(OfferOutcome::Failed, now);
     }
 }
 
 /// The outcome of a request that was refused and does not wait.
 pub(crate) fn outcome_of(refusal: &Refusal) -> OfferOutcome {
-    match refusal.plane() {
-        Plane::Overload if refusal.reason() == Reason::QueueFull => OfferOutcome::QueueFull,
-        Plane::Overload if refusal.reason() == Reason::DeadlineUnmeetable => OfferOutcome::Expired,
-        Plane::Overload if lacks_in_flight_place(refusal) => OfferOutcome::NoPlace,
-        Plane::Overload => OfferOutcome::Shed,
-        Plane::Capacity => OfferOutcome::Throttled,
-        Plane::Limits => OfferOutcome::Denied,
+    match OfferOutcome::of_refusal(refusal.reason()) {
+        OfferOutcome::Shed if lacks_in_flight_place(refusal) => OfferOutcome::NoPlace,
+        outcome => outcome,
     }
 }

@@ -29,6 +29,7 @@ pub use administration::reload::{Change, LimitChange, ReloadReport};
 pub use administration::tick::{Tick, TickAction};
 pub use views::explanation::Explained;
 pub use views::peek::PeekReport;
+pub use views::usage::UsageReport;
 
 use crate::blocks::KnownBlocks;
 use crate::capacity_control::CapacityControl;
@@ -36,6 +37,8 @@ use crate::error::{AdminError, BuildError, RequestError};
 use crate::kept::KeptPermits;
 use crate::leases::{LeaseConfig, Leases, Outbox};
 use crate::lineage::Lineage;
+use crate::meter::{Meter, MeterConfig};
+use crate::metering::Metering;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
 use crate::planes::Planes;
@@ -107,6 +110,8 @@ pub struct EngineBuilder {
     overload: Option<Overload>,
     lineage: Lineage,
     overrides: Vec<RuntimeOverride>,
+    metering: Option<(MeterConfig, Timestamp)>,
+    features: Vec<String>,
 }
 
 impl EngineBuilder {
@@ -156,9 +161,25 @@ impl EngineBuilder {
         self
     }
 
+    /// Counts all requests by namespace, tenant, class, feature and resource from `now` on: see
+    /// [`Engine::usage`]. Without this call nothing is counted.
+    #[must_use]
+    pub const fn metering(mut self, config: MeterConfig, now: Timestamp) -> Self {
+        self.metering = Some((config, now));
+        self
+    }
+
+    /// Sets the names of the features that are counted apart, at most
+    /// [`MeterConfig::FEATURES_MAX`]. Requests that name another one are counted together.
+    #[must_use]
+    pub fn features<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.features = names.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Checks everything and makes the engine.
     pub fn build(self) -> Result<Engine, BuildError> {
-        let Self { config, namespaces, capacity, overload, lineage, overrides } = self;
+        let Self { config, namespaces, capacity, overload, lineage, overrides, metering, features } = self;
         let room = crate::sync::Arc::new(Room::new(WAITING_BOUNDS));
         let leases = config.leases.filter(|_| config.asks_store);
         let leases_by = leases.map(|_| hasher(config.table.seed));
@@ -178,6 +199,7 @@ impl EngineBuilder {
             room,
             leases: leases.map(|leases| Leases::new(leases, config.table.seed)),
             undos: Outbox::default(),
+            meter: metering.map(|(metering, since)| Arc::new(Meter::new(metering, config.table.seed, since))),
             config,
         });
         let mut set = Overrides::default();
@@ -186,7 +208,8 @@ impl EngineBuilder {
                 return Err(BuildError::TooManyOverrides);
             }
         }
-        let (engine, _) = Engine::from_world(shared, planes, namespaces, &lineage, set)?;
+        let (mut engine, _) = Engine::from_world(shared, planes, namespaces, &lineage, set)?;
+        engine.set_features(features.iter().map(String::as_str));
         engine.share_waiting_room();
         Ok(engine)
     }
@@ -232,6 +255,10 @@ pub struct Engine {
     pub(crate) planes: Planes,
     lineage: Arc<Lineage>,
     pub(crate) overrides: Overrides,
+    /// Whether there is neither an overload plane nor a meter.
+    pub(crate) only_limits_decide: bool,
+    /// `None` without a meter.
+    pub(crate) metering: Option<Arc<Metering>>,
 }
 
 /// The state that all engines of one daemon share, whatever their limits.
@@ -247,6 +274,8 @@ pub(crate) struct Shared {
     pub(crate) leases: Option<Leases>,
     /// Batches that give something back to a store that lends no leases; leases have an outbox.
     pub(crate) undos: Outbox,
+    /// The meter of all requests; `None` where nothing is metered.
+    pub(crate) meter: Option<Arc<Meter>>,
     pub(crate) config: EngineConfig,
     /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.
     batches: AtomicU64,
@@ -336,6 +365,8 @@ impl Engine {
             overload: None,
             lineage: Lineage::default(),
             overrides: Vec::new(),
+            metering: None,
+            features: Vec::new(),
         }
     }
 
@@ -402,6 +433,9 @@ impl Engine {
         if self.shared.table.namespaces().known(namespace).is_none() {
             self.shared.table.join(namespace);
             self.shared.divide_among_namespaces();
+            if let Some(meter) = &self.shared.meter {
+                meter.namespace(namespace, meter.latest());
+            }
         }
     }
 
@@ -420,6 +454,14 @@ impl Engine {
         let overload = self.overload();
         overload.into_iter().flat_map(move |overload| {
             overload.resources().map(move |(resource, _)| overload.stats(resource, now))
+        })
+    }
+
+    /// The pressure of each resource that has a name, by the last tick; nothing without the
+    /// overload plane. `None` while no signal of the resource is fresh.
+    pub fn resource_pressures(&self) -> impl Iterator<Item = (&str, Option<f64>)> {
+        self.overload().into_iter().flat_map(|overload| {
+            overload.resources().filter_map(|(id, name)| Some((name?, overload.resource(id).pressure())))
         })
     }
 
@@ -524,6 +566,7 @@ impl Engine {
             Event::ObservedUsage(request) => {
                 let gate = self.gate(request.namespace)?;
                 gate.report(request.attributes, request.cost, now).map_err(RequestError::from)?;
+                self.meter_report(&request, now);
             }
         }
         Ok(())

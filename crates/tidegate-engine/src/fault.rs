@@ -14,6 +14,12 @@ pub enum Fault {
     BatchKept,
     /// A denied request stays in the demand on its resource.
     DenialIsDemand,
+    /// The meter counts the outcome of a request twice.
+    OutcomeTwice,
+    /// The meter forgets the counts of a tenant that it evicts.
+    EvictionForgets,
+    /// The meter takes a waiting request that goes on for another one.
+    WaitOfferedAnew,
 }
 
 impl Fault {

@@ -38,6 +38,8 @@ mod leases;
 mod limit_report;
 mod lineage;
 mod load_report;
+mod meter;
+mod metering;
 mod notes;
 mod numbers;
 mod overrides;
@@ -59,7 +61,7 @@ pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
     Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, LimitChange, PeekReport,
-    ReloadReport, Tick, TickAction, WAITING_BOUNDS,
+    ReloadReport, Tick, TickAction, UsageReport, WAITING_BOUNDS,
 };
 pub use error::{AdminError, BuildError, RequestError};
 #[cfg(tidegate_planted_faults)]
@@ -69,6 +71,7 @@ pub use leases::{Landing, LeaseBatch, LeaseBatches, LeaseConfig, LeaseTotals, Le
 pub use limit_report::LimitReport;
 pub use lineage::{LINEAGE_MAX, Lineage};
 pub use load_report::{LoadReport, PlaceWait};
+pub use meter::{MeterConfig, NamespaceUsage, ResourceShare, RowName, RowUsage, TenantUsage, Usage};
 pub use notes::NoteError;
 pub use numbers::in_words as numbers_in_words;
 pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};

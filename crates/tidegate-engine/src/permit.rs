@@ -14,6 +14,7 @@ use tidegate_store::{Batch, Kind, Operation};
 
 use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
+use crate::meter::Account;
 use crate::place::{Loan, Place};
 
 /// Everything that admitted requests hold, until it is settled, expires or is dropped: those of
@@ -130,6 +131,9 @@ impl Permit {
         for holds in self.holds() {
             if let Some(place) = holds.place() {
                 place.settle(holds.limits.admitted_at(), now);
+                if let Some(account) = holds.account() {
+                    account.served(now.saturating_since(holds.limits.admitted_at()));
+                }
             }
         }
     }
@@ -137,7 +141,7 @@ impl Permit {
     /// When all loans have expired by themselves; `None` without a loan, or for one that does not
     /// expire.
     pub fn expires_at(&self) -> Option<Timestamp> {
-        let longest = self.holds().iter().filter_map(|one| one.other.as_ref()?.longest_hold).max();
+        let longest = self.holds().iter().filter_map(|one| one.other()?.longest_hold).max();
         longest.map(|hold| self.admitted_at().saturating_add(hold))
     }
 }
@@ -306,14 +310,26 @@ impl IssuingGate {
 pub(crate) struct Holds {
     pub(crate) issuer: IssuingGate,
     pub(crate) limits: tidegate_core::Permit,
-    /// Dropped after the limits, which lend. `None` where only limits that are decided here have
-    /// charged, and nothing is lent: most permits are dropped by that alone.
-    pub(crate) other: Option<OtherHolds>,
+    /// Dropped after the limits, which lend.
+    pub(crate) beside: Beside,
+}
+
+/// The rest that a request has beside charges to limits that are decided here. Nearly all that are
+/// not metered have nothing, and are dropped by the limits alone.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box for each admission would cost more than the move")]
+pub(crate) enum Beside {
+    Nothing,
+    /// The account of the meter.
+    Account(Account),
+    Other(OtherHolds),
 }
 
 /// The holds of a request beside charges to limits that are decided here.
 #[derive(Debug, Default)]
 pub(crate) struct OtherHolds {
+    /// The account of the meter, if there is one.
+    account: Option<Account>,
     /// Charges to leases.
     pub(crate) leased: SmallVec<[LeaseCharge; 1]>,
     pub(crate) units: Option<UnitsHold>,
@@ -337,42 +353,105 @@ impl Holds {
     #[expect(clippy::inline_always, reason = "it is large, and is built where it is held only so")]
     #[inline(always)]
     pub(crate) fn new(issuer: IssuingGate, limits: tidegate_core::Permit) -> Self {
-        Self { issuer, limits, other: None }
+        Self { issuer, limits, beside: Beside::Nothing }
+    }
+
+    /// As [`Holds::new`], of a request that the meter counts.
+    #[expect(clippy::inline_always, reason = "as `Holds::new`")]
+    #[inline(always)]
+    pub(crate) fn metered(issuer: IssuingGate, limits: tidegate_core::Permit, account: Account) -> Self {
+        Self { issuer, limits, beside: Beside::Account(account) }
+    }
+
+    /// The holds beside charges to limits that are decided here.
+    pub(crate) const fn other(&self) -> Option<&OtherHolds> {
+        match &self.beside {
+            Beside::Other(other) => Some(other),
+            Beside::Nothing | Beside::Account(_) => None,
+        }
+    }
+
+    /// [`Holds::other`], to be changed.
+    pub(crate) const fn known_other_mut(&mut self) -> Option<&mut OtherHolds> {
+        match &mut self.beside {
+            Beside::Other(other) => Some(other),
+            Beside::Nothing | Beside::Account(_) => None,
+        }
     }
 
     /// [`Holds::other`], made where it is absent.
     pub(crate) fn other_mut(&mut self) -> &mut OtherHolds {
-        self.other.get_or_insert_default()
+        match &self.beside {
+            Beside::Other(_) => {}
+            Beside::Nothing => self.beside = Beside::Other(OtherHolds::default()),
+            Beside::Account(_) => self.make_other(),
+        }
+        self.known_other_mut().expect("it was just made")
+    }
+
+    #[cold]
+    fn make_other(&mut self) {
+        let account = self.take_account();
+        self.beside = Beside::Other(OtherHolds { account, ..OtherHolds::default() });
+    }
+
+    /// The account of the meter, if there is one.
+    pub(crate) const fn account(&self) -> Option<&Account> {
+        match &self.beside {
+            Beside::Nothing => None,
+            Beside::Account(account) => Some(account),
+            Beside::Other(other) => other.account.as_ref(),
+        }
+    }
+
+    /// Sets [`Holds::account`].
+    #[cold]
+    pub(crate) fn set_account(&mut self, account: Account) {
+        match &mut self.beside {
+            Beside::Other(other) => other.account = Some(account),
+            beside => *beside = Beside::Account(account),
+        }
+    }
+
+    /// Takes [`Holds::account`] out.
+    pub(crate) fn take_account(&mut self) -> Option<Account> {
+        match &mut self.beside {
+            Beside::Other(other) => other.account.take(),
+            beside => match core::mem::replace(beside, Beside::Nothing) {
+                Beside::Account(account) => Some(account),
+                Beside::Nothing | Beside::Other(_) => None,
+            },
+        }
     }
 
     /// Charges to leases.
     pub(crate) fn leased(&self) -> &[LeaseCharge] {
-        self.other.as_ref().map_or(&[], |other| &other.leased)
+        self.other().map_or(&[], |other| &other.leased)
     }
 
     pub(crate) fn units(&self) -> Option<&UnitsHold> {
-        self.other.as_ref()?.units.as_ref()
+        self.other()?.units.as_ref()
     }
 
     pub(crate) fn place(&self) -> Option<&Place> {
-        self.other.as_ref()?.place.as_ref()
+        self.other()?.place.as_ref()
     }
 
     pub(crate) fn place_mut(&mut self) -> Option<&mut Place> {
-        self.other.as_mut()?.place.as_mut()
+        self.known_other_mut()?.place.as_mut()
     }
 
     /// Charges to exact limits.
     pub(crate) fn stored(&self) -> Option<&StoreCharge> {
-        self.other.as_ref()?.stored.as_deref()
+        self.other()?.stored.as_deref()
     }
 
     pub(crate) fn stored_mut(&mut self) -> Option<&mut StoreCharge> {
-        self.other.as_mut()?.stored.as_deref_mut()
+        self.known_other_mut()?.stored.as_deref_mut()
     }
 
     pub(crate) fn is_alone(&self) -> bool {
-        let is_alone = self.other.as_ref().is_some_and(|other| other.is_alone);
+        let is_alone = self.other().is_some_and(|other| other.is_alone);
         is_alone || self.stored().is_some_and(|stored| stored.fallback.is_some())
     }
 

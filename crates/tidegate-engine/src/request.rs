@@ -40,6 +40,10 @@ pub struct Request<'a> {
     /// The tenant that pays; decides the cohort when the system sheds. Default: `None`, one cohort
     /// for all such requests.
     pub tenant: Option<&'a str>,
+    /// The feature of the service that it is for, such as `thumbnails`, as the request named it.
+    /// Default: `None`. It decides nothing. Any text is taken; one longer than 128 bytes is the
+    /// name of no listed feature.
+    pub feature: Option<&'a str>,
     /// The cost of the request. Default 1.
     pub cost: Cost,
     /// How much it matters. Default [`Class::SheddablePlus`].
@@ -78,6 +82,7 @@ impl<'a> Request<'a> {
             namespace,
             attributes: attributes.into(),
             tenant: None,
+            feature: None,
             cost: Cost::ONE,
             class: Class::default(),
             access: None,
@@ -109,6 +114,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn tenant(mut self, tenant: &'a str) -> Self {
         self.tenant = Some(tenant);
+        self
+    }
+
+    /// The same request for this feature of the service.
+    #[must_use]
+    pub fn feature(mut self, feature: &'a str) -> Self {
+        self.feature = Some(feature);
         self
     }
 
@@ -152,19 +164,27 @@ impl<'a> Request<'a> {
 const TEXT_BYTES: usize = 16;
 
 impl Request<'_> {
+    /// Whether it has nothing that a plane beside the limits and the resources asks for.
+    #[inline]
+    pub(crate) const fn brings_only_limits(&self) -> bool {
+        self.access.is_none() && self.deadline.is_none()
+    }
+
     /// The bytes that the copy of a waiting request takes beside its fixed size, and the refusal
     /// that is kept beside it, whose scope has attributes.
     pub(crate) fn copied_bytes(&self) -> usize {
         let of_text = |text: &str| text.len() + TEXT_BYTES;
         let attributes: usize =
             self.attributes.iter().map(|(name, value)| of_text(name) + of_text(value)).sum();
-        let words: usize = [self.tenant, self.resource].into_iter().flatten().map(of_text).sum();
+        let words = [self.tenant, self.feature, self.resource];
+        let words: usize = words.into_iter().flatten().map(of_text).sum();
         let access = self.access.map_or(0, |access| {
             let writes = access.index_writes.unwrap_or_default();
             let writes = writes
                 .iter()
                 .map(|write| size_of::<OwnedIndexWrite>() + of_text(write.index) + write.key.len());
-            of_text(access.table) + access.key.len() + writes.sum::<usize>()
+            let fixed = size_of::<OwnedAccess>();
+            fixed + of_text(access.table) + access.key.len() + writes.sum::<usize>()
         });
         2 * (attributes + words) + access
     }
@@ -256,9 +276,11 @@ pub(crate) struct OwnedRequest {
     namespace: Arc<str>,
     attributes: OwnedPairs,
     tenant: Option<Box<str>>,
+    feature: Option<Box<str>>,
     cost: Cost,
     class: Class,
-    access: Option<OwnedAccess>,
+    /// In a box, because most requests make none, and many may wait.
+    access: Option<Box<OwnedAccess>>,
     resource: Option<Box<str>>,
     attempt: u32,
     /// The latest instant for none.
@@ -274,11 +296,12 @@ pub(crate) struct OwnedRequest {
 impl OwnedRequest {
     /// `namespace` is the request's.
     pub(crate) fn new(request: &Request<'_>, namespace: Arc<str>) -> Self {
-        let access = request.access.as_ref().map(OwnedAccess::from_access);
+        let access = request.access.as_ref().map(OwnedAccess::from_access).map(Box::new);
         Self {
             namespace,
             attributes: OwnedPairs::from_attributes(request.attributes),
             tenant: request.tenant.map(Into::into),
+            feature: request.feature.map(Into::into),
             cost: request.cost,
             class: request.class,
             access,
@@ -309,6 +332,7 @@ impl OwnedRequest {
             namespace: &self.namespace,
             attributes: Attributes::new(&lists.attributes),
             tenant: self.tenant.as_deref(),
+            feature: self.feature.as_deref(),
             cost: self.cost,
             class: self.class,
             access: self.access.as_ref().map(|access| {
@@ -325,5 +349,24 @@ impl OwnedRequest {
                 .map(|id| WaitingConnection { id, bytes: self.connection_bytes }),
             end_known: self.end_known,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_waits_keeps_its_feature_and_counts_its_bytes() {
+        let attributes = [("user", "ada")];
+        let request = Request::new("api", &attributes);
+        for name in ["", "thumbnails", "a\tb", &"x".repeat(2048)] {
+            let named = request.feature(name);
+            let owned = OwnedRequest::new(&named, "api".into());
+            assert_eq!(owned.with(&owned.lists()).feature, Some(name));
+            assert_eq!(named.copied_bytes(), request.copied_bytes() + 2 * (name.len() + TEXT_BYTES));
+        }
+        let owned = OwnedRequest::new(&request, "api".into());
+        assert_eq!(owned.with(&owned.lists()).feature, None);
     }
 }

@@ -36,6 +36,7 @@ mod backoff;
 mod builder;
 mod cursor;
 mod fault;
+mod history;
 mod levels;
 mod namespaces;
 mod outcome;
@@ -54,6 +55,11 @@ mod tick;
 pub use builder::{OverloadBuilder, OverloadError};
 pub use cursor::marginal_rank::MarginalRank;
 pub use cursor::{COHORTS, Cursor, RequestLevel};
+pub use history::{
+    AreaMeasure, AreaOwner, HISTORY_FINE, HISTORY_KEPT, HISTORY_NAME_BYTES_MAX, HISTORY_NAMES_MAX,
+    HISTORY_SPAN, HistoryBreak, HistorySample, HistorySet, OTHER_NAME, PRESSURE_MAX, PressureMean,
+    ResourceHistory, SPAN_ROWS_MAX, ShareRow, ShareTotals, SpanShares, UNATTRIBUTED, areas,
+};
 pub use levels::load_level::LoadLevel;
 pub use levels::signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use namespaces::{NAMESPACES_MAX, NamespaceShares};

@@ -1,6 +1,6 @@
 //! The bookkeeping of offered requests: each one ends in exactly one outcome.
 
-use tidegate_core::Class;
+use tidegate_core::{Class, Reason, RequestOutcome};
 
 use crate::fault::Fault;
 use crate::sync::{AtomicU64, Ordering};
@@ -19,6 +19,8 @@ pub enum OfferOutcome {
     Denied,
     /// The capacity plane throttled it.
     Throttled,
+    /// The store that decides did not answer, or a table had no room for its key.
+    Unavailable,
     /// It would have waited, but the waiting room was full, or a request of a higher class took its
     /// position there.
     QueueFull,
@@ -32,26 +34,56 @@ pub enum OfferOutcome {
 
 impl OfferOutcome {
     /// All outcomes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Admitted,
         Self::Shed,
         Self::NoPlace,
         Self::Denied,
         Self::Throttled,
+        Self::Unavailable,
         Self::QueueFull,
         Self::Expired,
         Self::Cancelled,
         Self::Failed,
     ];
 
+    /// The outcome of a request that was refused for this reason.
+    pub const fn of_refusal(reason: Reason) -> Self {
+        match (reason, RequestOutcome::of_refusal(reason)) {
+            (Reason::QueueFull, _) => Self::QueueFull,
+            (_, RequestOutcome::Admitted) => Self::Admitted,
+            (_, RequestOutcome::Denied) => Self::Denied,
+            (_, RequestOutcome::Throttled) => Self::Throttled,
+            (_, RequestOutcome::Shed | RequestOutcome::Deferred | RequestOutcome::Disabled) => Self::Shed,
+            (_, RequestOutcome::Expired) => Self::Expired,
+            (_, RequestOutcome::Unavailable) => Self::Unavailable,
+            (_, RequestOutcome::Failed) => Self::Failed,
+            (_, RequestOutcome::Cancelled) => Self::Cancelled,
+        }
+    }
+
+    /// The outcome of the request.
+    pub const fn of_request(self) -> RequestOutcome {
+        match self {
+            Self::Admitted => RequestOutcome::Admitted,
+            Self::Shed | Self::NoPlace | Self::QueueFull => RequestOutcome::Shed,
+            Self::Denied => RequestOutcome::Denied,
+            Self::Throttled => RequestOutcome::Throttled,
+            Self::Unavailable => RequestOutcome::Unavailable,
+            Self::Expired => RequestOutcome::Expired,
+            Self::Cancelled => RequestOutcome::Cancelled,
+            Self::Failed => RequestOutcome::Failed,
+        }
+    }
+
     /// Whether a request that ended so was no demand on the system: it must not use up what the
     /// cursor admits. One that expired or was cancelled was demand that could not be served.
     pub(crate) const fn is_no_demand(self) -> bool {
-        matches!(self, Self::Denied | Self::Throttled | Self::Failed)
+        matches!(self, Self::Denied | Self::Throttled | Self::Unavailable | Self::Failed)
     }
 
-    /// The name in metrics: `admitted`, `shed`, `no_place`, `denied`, `throttled`, `queue_full`,
-    /// `expired`, `cancelled` or `failed`.
+    /// The name in metrics: `admitted`, `shed`, `no_place`, `denied`, `throttled`, `unavailable`,
+    /// `queue_full`, `expired`, `cancelled` or `failed`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Admitted => "admitted",
@@ -59,6 +91,7 @@ impl OfferOutcome {
             Self::NoPlace => "no_place",
             Self::Denied => "denied",
             Self::Throttled => "throttled",
+            Self::Unavailable => "unavailable",
             Self::QueueFull => "queue_full",
             Self::Expired => "expired",
             Self::Cancelled => "cancelled",

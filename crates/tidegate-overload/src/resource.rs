@@ -673,6 +673,11 @@ impl Resource {
         lock(&self.control).levels.level()
     }
 
+    /// The worst smoothed pressure of the last tick; `None` while no signal is fresh.
+    pub fn pressure(&self) -> Option<f64> {
+        lock(&self.control).pressure.map(|(pressure, _)| pressure)
+    }
+
     pub(crate) fn load(&self, now: Timestamp) -> LoadState {
         let control = lock(&self.control);
         LoadState {

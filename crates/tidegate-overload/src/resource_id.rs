@@ -7,3 +7,10 @@
 /// a plane panics at an id that is larger than the number of its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(pub(crate) u16);
+
+impl ResourceId {
+    /// Its position among the resources of its plane.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

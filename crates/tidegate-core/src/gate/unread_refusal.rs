@@ -17,6 +17,7 @@ use crate::algorithm::{Algorithm, State};
 use crate::attributes::{Attributes, PairAttributes};
 use crate::cost::Cost;
 use crate::refusal::{Reason, Refusal, RefusalFields, Retry, ScopeValues, Violated};
+use crate::request_outcome::RequestOutcome;
 use crate::scope::Part;
 use crate::table::SpecId;
 use crate::text::Text;
@@ -148,6 +149,16 @@ impl<'a> UnreadRefusal<'a> {
     /// Why: the reason of the limit that binds longest.
     pub fn reason(&self) -> Reason {
         self.gate.binding(&self.numbers).reason()
+    }
+
+    /// The outcome of the request. Unless a table is full, no reason has to be found for it.
+    pub fn outcome(&self) -> RequestOutcome {
+        let is_full = |one: &ViolatedNumbers| matches!(one.answer, Some(Answer::Full { .. }));
+        if self.numbers.violated().any(is_full) {
+            RequestOutcome::of_refusal(self.reason())
+        } else {
+            RequestOutcome::Denied
+        }
     }
 
     /// The name of the limit that binds longest.

@@ -20,6 +20,7 @@ pub(crate) mod exact_limit;
 pub(crate) mod leases;
 mod limits;
 pub(crate) mod located;
+mod metered;
 mod permit_store;
 mod place;
 pub(crate) mod queue;
@@ -33,7 +34,7 @@ pub(crate) mod waited;
 use std::sync::Arc;
 
 use smallvec::smallvec;
-use tidegate_core::{Gate, Timestamp};
+use tidegate_core::{Gate, RequestOutcome, Timestamp};
 use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
 use self::answer::{Answer, Mode, Stop, WalkStep};
@@ -42,10 +43,12 @@ use self::store::ask;
 use self::waited::Waited;
 use crate::continuation::{BatchAdmission, Origin, Pending, WaitableRequest};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, end, outcome_of};
+use crate::demand::{Demand, end};
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::fault::Fault;
+use crate::meter::Account;
+use crate::metering::{Metering, Offered};
 use crate::permit::{Holds, IssuingGate, Permit};
 use crate::request::Request;
 
@@ -127,10 +130,15 @@ impl Engine {
             return self.admit_patient(request, Waited::default(), None, None, None, now);
         }
         let found = self.gate_called(request.namespace)?;
-        if self.only_limits_say(request, found.0) {
+        if self.only_limits_decide && request.brings_only_limits() && !found.0.has_store_limits() {
             return self.admit_by_limits(request, found, now);
         }
-        self.admit_by_walk(request, found, now)
+        match self.metering() {
+            Some(metering) if self.only_limits_say(request, found.0) => {
+                self.admit_metered(metering, request, found, now)
+            }
+            _ => self.admit_by_walk(request, found, now),
+        }
     }
 
     /// Apart, so that requests of which only limits have something to say need none of its room.
@@ -151,16 +159,16 @@ impl Engine {
             Err(Stop::Refuse(by_plane)) => {
                 let refused = located.refused(by_plane);
                 // Only the limits leave a refusal unread.
-                let outcome = refused.as_read().map_or(OfferOutcome::Denied, outcome_of);
-                self.decided(None, located.record, outcome);
+                let outcome = refused.offer_outcome();
+                self.decided(None, &located, outcome, now);
                 Ok(Step::Decided(Decision::Refuse(refused)))
             }
             Err(Stop::Wait(flights)) => {
-                let demand = self.demand(None, located.record);
+                let demand = self.demand(None, &located, now);
                 Ok(Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, None))))
             }
             Err(Stop::Fail(error)) => {
-                self.decided(None, located.record, OfferOutcome::Failed);
+                self.decided(None, &located, OfferOutcome::Failed, now);
                 Err(*error)
             }
         }
@@ -169,10 +177,7 @@ impl Engine {
     /// Whether all planes but the limits that are decided here have nothing to say of a request.
     #[inline]
     fn only_limits_say(&self, request: &Request<'_>, gate: &Gate) -> bool {
-        self.planes.overload.is_none()
-            && request.access.is_none()
-            && request.deadline.is_none()
-            && !gate.has_store_limits()
+        self.planes.overload.is_none() && request.brings_only_limits() && !gate.has_store_limits()
     }
 
     /// The walk where only the limits have something to say: one step. The answer is built where it
@@ -206,6 +211,42 @@ impl Engine {
         )
     }
 
+    /// [`Engine::admit_by_limits`], counted in a meter. Apart, so that it costs nothing
+    /// without one. The rows are found before the decision, which is large to keep meanwhile.
+    #[inline(never)]
+    fn admit_metered<'a>(
+        &'a self,
+        metering: &Metering,
+        request: &Request<'a>,
+        (gate, issuer): (&'a Arc<Gate>, IssuingGate),
+        now: Timestamp,
+    ) -> Result<Step<'a>, RequestError> {
+        let account = self.account(metering, &Offered { request, issuer, now });
+        gate.check_then(
+            request.attributes,
+            request.cost,
+            now,
+            #[inline(always)]
+            |decision| match decision {
+                tidegate_core::Decision::Admit(limits) if limits.must_be_settled() => {
+                    account.count(RequestOutcome::Admitted, request.cost.units());
+                    let mut first = Holds::metered(issuer, limits, account);
+                    self.lend(gate, &mut first);
+                    Ok(Step::Decided(Decision::Admit(Permit::of_one(first))))
+                }
+                tidegate_core::Decision::Admit(limits) => {
+                    account.count(RequestOutcome::Admitted, request.cost.units());
+                    let holds = Holds::metered(issuer, limits, account);
+                    Ok(Step::Decided(Decision::Admit(Permit::of_one(holds))))
+                }
+                tidegate_core::Decision::Refuse(unread) => {
+                    account.count(unread.outcome(), 0);
+                    Ok(Step::Decided(Decision::Refuse(Refused::from(unread))))
+                }
+            },
+        )
+    }
+
     /// Admits a request that has passed, or asks the store first. `waitable` is how it
     /// waits if the store refuses it.
     #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
@@ -219,13 +260,14 @@ impl Engine {
         waitable: Option<Box<WaitableRequest>>,
         now: Timestamp,
     ) -> Step<'static> {
-        let first = holds.expect("the local limits give every request that passes its holds");
-        let counted = located.record;
+        let mut first = holds.expect("the local limits give every request that passes its holds");
         let Some(question) = located.question.take() else {
-            self.decided(demand, counted, OfferOutcome::Admitted);
+            if let Some(account) = self.decided(demand, located, OfferOutcome::Admitted, now) {
+                first.set_account(account);
+            }
             return Step::Decided(Decision::Admit(Permit::of_one(first)));
         };
-        let demand = self.demand(demand, counted);
+        let demand = self.demand(demand, located, now);
         let origin = Origin { gate: Arc::clone(gate), cost: located.request.cost, demand, waitable };
         // A single request is asked about like a batch of one.
         let (holds, origins, questions) = (smallvec![first], smallvec![origin], smallvec![question]);
@@ -245,32 +287,59 @@ impl Engine {
         self.planes.overload.as_ref().map(|plane| &plane.overload)
     }
 
-    /// The demand of a request that is not decided yet: what its resource counted before, with what
-    /// it has counted just now.
-    pub(crate) fn demand(&self, before: Option<Demand>, counted: Option<RequestRecord>) -> Option<Demand> {
-        let Some(record) = counted.filter(RequestRecord::is_counted) else { return before };
-        match before {
-            Some(before) => Some(before.served_as(&record)),
-            None => Some(Demand::new(self.planes.overload.as_ref()?, record)),
+    /// The demand of a request that is not decided yet: what was counted of it before, with what
+    /// its resource has counted just now. With a meter every such request has one.
+    pub(crate) fn demand(
+        &self,
+        before: Option<Demand>,
+        located: &Located<'_, '_>,
+        now: Timestamp,
+    ) -> Option<Demand> {
+        self.demand_of(before, &located.offered(now), located.record)
+    }
+
+    /// [`Engine::demand`] of a request whose resource has counted this.
+    pub(crate) fn demand_of(
+        &self,
+        before: Option<Demand>,
+        of: &Offered<'_, '_>,
+        counted: Option<RequestRecord>,
+    ) -> Option<Demand> {
+        let plane = self.planes.overload.as_ref();
+        let counted = plane.zip(counted.filter(RequestRecord::is_counted));
+        match (before, counted) {
+            (Some(before), Some((plane, record))) => Some(before.counted_as(plane, record)),
+            (Some(before), None) => Some(before),
+            (None, counted) => {
+                let counted = counted.map(|(plane, record)| (Arc::clone(plane), record));
+                Demand::new(counted, self.meter_offered(of), of.now)
+            }
         }
     }
 
-    /// Records the final decision on a request, once: on what its resource counted before, if the
-    /// request has waited, and on what it has counted just now.
+    /// Records the final decision on a request, once: on what was counted of it before, if the
+    /// request has waited, and on what its resource has counted just now. Returns the account of
+    /// the meter.
     #[inline]
     pub(crate) fn decided(
         &self,
         demand: Option<Demand>,
-        counted: Option<RequestRecord>,
+        located: &Located<'_, '_>,
         outcome: OfferOutcome,
-    ) {
+        now: Timestamp,
+    ) -> Option<Account> {
         if demand.is_some() {
-            if let Some(demand) = self.demand(demand, counted) {
-                demand.decide(outcome);
+            let demand = self.demand(demand, located, now)?;
+            if outcome == OfferOutcome::Admitted {
+                return demand.admit(located.request.cost.units(), now);
             }
-        } else if let (Some(overload), Some(record)) = (self.overload(), counted) {
+            demand.end(outcome, now);
+            return None;
+        }
+        if let (Some(overload), Some(record)) = (self.overload(), located.record) {
             end(overload, record, outcome);
         }
+        self.meter_decided(&located.offered(now), outcome.of_request())
     }
 }
 

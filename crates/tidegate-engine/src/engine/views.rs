@@ -1,4 +1,5 @@
-//! Looking at what a request would get: its refusal, its limits, and why.
+//! Looking at what a request would get, and why; and at what requests got.
 
 pub(super) mod explanation;
 pub(super) mod peek;
+pub(super) mod usage;

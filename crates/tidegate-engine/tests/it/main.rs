@@ -33,4 +33,5 @@ mod restart;
 mod shares;
 mod store_silence;
 mod unsettled_places;
+mod usage;
 mod world;

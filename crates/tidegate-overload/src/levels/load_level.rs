@@ -40,6 +40,18 @@ impl LoadLevel {
             Self::Emergency => "emergency",
         }
     }
+
+    /// The pressure at which it is entered; 0 for [`LoadLevel::Normal`].
+    pub const fn threshold(self) -> f64 {
+        let enter = LevelThresholds::DEFAULT.enter;
+        match self {
+            Self::Normal => 0.0,
+            Self::Soft => enter[0],
+            Self::Brownout => enter[1],
+            Self::Hard => enter[2],
+            Self::Emergency => enter[3],
+        }
+    }
 }
 
 /// When a level is entered and left.

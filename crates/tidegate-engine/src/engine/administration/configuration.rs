@@ -10,6 +10,7 @@ use tidegate_core::{Gate, NamespaceConfig, Timestamp};
 use crate::engine::{Engine, Shared, hasher};
 use crate::error::BuildError;
 use crate::lineage::{Ignored, Lineage};
+use crate::metering::Metering;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::planes::Planes;
 
@@ -34,11 +35,17 @@ impl Engine {
         let renamed = overrides
             .rename(|namespace, counts_as| names.get(&(namespace, counts_as)).map(|name| (*name).to_owned()));
         drop(names);
-        let mut gates = SmallVec::with_capacity(namespaces.len());
+        let mut gates: SmallVec<[Arc<Gate>; 1]> = SmallVec::with_capacity(namespaces.len());
         for namespace in namespaces {
             gates.push(Arc::new(build_gate(&shared, namespace, &lineage, &overrides)?));
         }
         shared.divide_among_namespaces();
+        let metering = shared.meter.as_ref().map(|meter| {
+            let (names, overload) = (gates.iter().map(|gate| gate.namespace()), planes.overload.as_deref());
+            let overload = overload.map(|plane| &plane.overload);
+            Arc::new(Metering::new(Arc::clone(meter), hasher(shared.config.table.seed), names, overload))
+        });
+        let overload_is_absent = planes.overload.is_none();
         let engine = Self {
             gates,
             by_name: Arc::new(by_name),
@@ -47,6 +54,8 @@ impl Engine {
             planes,
             lineage: Arc::new(lineage),
             overrides,
+            only_limits_decide: overload_is_absent && metering.is_none(),
+            metering,
         };
         Ok((engine, World { ignored, renamed }))
     }
@@ -58,13 +67,29 @@ impl Engine {
         lineage: &Lineage,
         overrides: Overrides,
     ) -> Result<(Self, World), BuildError> {
-        Self::from_world(Arc::clone(&self.shared), self.planes.clone(), namespaces, lineage, overrides)
+        let (shared, planes) = (Arc::clone(&self.shared), self.planes.clone());
+        let (mut engine, world) = Self::from_world(shared, planes, namespaces, lineage, overrides)?;
+        if let Some(metering) = self.metering() {
+            engine.set_features(metering.features());
+        }
+        Ok((engine, world))
+    }
+
+    /// Sets the names of the features that are counted apart.
+    pub(crate) fn set_features<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        if let Some(metering) = &mut self.metering {
+            *metering = Arc::new(metering.with_features(names));
+        }
     }
 
     /// The same engine with other planes beside its limits. Its generation is the same, since its
     /// gates are.
     pub(crate) fn with(&self, planes: Planes) -> Self {
+        let overload = planes.overload.as_deref().map(|plane| &plane.overload);
+        let metering = self.metering().map(|metering| Arc::new(metering.with_resources(overload)));
         Self {
+            only_limits_decide: overload.is_none() && metering.is_none(),
+            metering,
             gates: self.gates.clone(),
             by_name: Arc::clone(&self.by_name),
             generation: self.generation,

@@ -85,6 +85,7 @@ impl Engine {
         let exact = counting_limits(gate, request, now);
         if exact.is_empty() {
             let limits = gate.report(request.attributes, request.cost, now)?;
+            self.meter_report(request, now);
             let limits: Vec<_> = limits.into_iter().map(LimitReport::from).collect();
             self.list_blocks(gate, request.attributes, &limits, now);
             return Ok(Progress::Done(limits));
@@ -92,6 +93,7 @@ impl Engine {
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Report { cost: request.cost }))?;
         let exact: Vec<_> = exact.iter().map(exact_name).collect();
         let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
+        let metered = self.metered_later(request);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, batch| {
             let refuses = |one: &ExactName| one.on_store_failure == OnStoreFailure::Refuse;
@@ -120,6 +122,9 @@ impl Engine {
                 Ok::<_, RequestError>(limits.into_iter().map(LimitReport::from).collect())
             })?;
             limits.extend(remote);
+            if let Some(metered) = &metered {
+                step.engine.meter_report(&metered.with(&metered.lists()), step.now);
+            }
             attributes.with(|attributes| step.engine.list_blocks(&gate, attributes, &limits, step.now));
             if blocks.is_empty() {
                 return Ok(Progress::Done(limits));
@@ -159,6 +164,7 @@ impl Engine {
             let is_new = refunds.remember(refund, now).map_err(full)?;
             if is_new {
                 gate.refund(request.attributes, request.cost, now);
+                self.meter_refund(request, now);
             }
             return Ok(Progress::Done(if is_new { Refunded::Applied } else { Refunded::AlreadyApplied }));
         }
@@ -177,6 +183,7 @@ impl Engine {
             Known::Ask { batch, again } => (*batch, again),
         };
         let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
+        let metered = self.metered_later(request);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             let refunds = &step.engine.shared.refunds;
@@ -203,6 +210,9 @@ impl Engine {
             let is_first = refunds.remember(refund, step.now).unwrap_or(true);
             if is_first {
                 attributes.with(|attributes| gate.refund(attributes, cost, step.now));
+                if let Some(metered) = &metered {
+                    step.engine.meter_refund(&metered.with(&metered.lists()), step.now);
+                }
             }
             Ok(Progress::Done(if is_first { Refunded::Applied } else { Refunded::AlreadyApplied }))
         }))
@@ -219,14 +229,19 @@ impl Engine {
         let exact = counting_limits(gate, request, now);
         if exact.is_empty() {
             gate.refund(request.attributes, request.cost, now);
+            self.meter_refund(request, now);
             return Ok(Progress::Done(()));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
         let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
+        let metered = self.metered_later(request);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
             step.answer.map_err(RequestError::Store)?;
             attributes.with(|attributes| gate.refund(attributes, cost, step.now));
+            if let Some(metered) = &metered {
+                step.engine.meter_refund(&metered.with(&metered.lists()), step.now);
+            }
             Ok(Progress::Done(()))
         }))
     }

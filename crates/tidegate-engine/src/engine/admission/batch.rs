@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::Timestamp;
+use tidegate_core::{RequestOutcome, Timestamp};
 use tidegate_overload::OfferOutcome;
 use tidegate_store::StoreError;
 
@@ -59,7 +59,8 @@ impl Engine {
         let mut questions: SmallVec<[LimitQuestion; 1]> = SmallVec::new();
         for (at, request) in requests.iter().enumerate() {
             // Those that were offered have their demand; the others have not come that far before.
-            let waited = Waited { is_offered: demands[at].is_some(), ..waited };
+            let is_offered = demands[at].as_ref().is_some_and(Demand::is_counted);
+            let waited = Waited { is_offered, ..waited };
             let mut by_limits = None;
             let stop = match self.gate_of(request) {
                 Ok((gate, issuer)) => {
@@ -67,7 +68,7 @@ impl Engine {
                     located.at = at;
                     let mut holds = None;
                     let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
-                    demands[at] = self.demand(demands[at].take(), located.record);
+                    demands[at] = self.demand(demands[at].take(), &located, now);
                     match answer {
                         Ok(()) => {
                             let (demand, gate) = (demands[at].take(), Arc::clone(gate));
@@ -91,12 +92,21 @@ impl Engine {
             for (demand, origin) in demands.iter_mut().zip(origins) {
                 *demand = origin.demand.map(Demand::unserved);
             }
-            let end = |demands: Demands, outcome| {
-                demands.into_iter().flatten().for_each(|demand| demand.decide(outcome));
+            // Those that follow were not asked, and end with it.
+            let end = |demands: Demands, own: OfferOutcome, outcome: RequestOutcome| {
+                for ((place, demand), request) in demands.into_iter().enumerate().zip(requests) {
+                    match demand {
+                        Some(demand) => demand.end_with(own, outcome, now),
+                        None if place > at => {
+                            drop(self.meter_decided(&self.offered_by(request, now), outcome));
+                        }
+                        None => {}
+                    }
+                }
             };
             return match stop {
                 Stop::Fail(source) => {
-                    end(demands, OfferOutcome::Failed);
+                    end(demands, OfferOutcome::Failed, RequestOutcome::Failed);
                     Err(BatchError::Request { at, source: *source })
                 }
                 Stop::Wait(mut flights) => {
@@ -111,10 +121,11 @@ impl Engine {
                 }
                 Stop::Refuse(by_plane) => {
                     let refusal = Refused::by(by_plane, by_limits).into_refusal();
+                    let outcome = outcome_of(&refusal);
                     if let Some(demand) = demands[at].take() {
-                        demand.decide(outcome_of(&refusal));
+                        demand.end(outcome, now);
                     }
-                    end(demands, OfferOutcome::Denied);
+                    end(demands, OfferOutcome::Denied, outcome.of_request());
                     Ok(refuse(vec![(at, refusal)]))
                 }
             };

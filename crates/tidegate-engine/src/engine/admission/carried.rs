@@ -13,9 +13,10 @@ use smallvec::SmallVec;
 use tidegate_capacity::Capacity;
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::{
-    Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, Retry, Timestamp,
+    Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, RequestOutcome, Retry,
+    Timestamp,
 };
-use tidegate_overload::OfferOutcome;
+use tidegate_overload::{OfferOutcome, RequestRecord};
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
 use super::answer::{Mode, Stop};
@@ -23,7 +24,9 @@ use super::waited::Waited;
 use crate::demand::{Demand, outcome_of};
 use crate::engine::{Engine, Shared};
 use crate::error::RequestError;
-use crate::permit::Holds;
+use crate::meter::OpenAccount;
+use crate::metering::Offered;
+use crate::permit::{Holds, IssuingGate};
 use crate::progress::{Progress, StoreStep};
 use crate::request::Request;
 
@@ -87,6 +90,24 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Progress<Carried>, RequestError> {
         self.check_table(request)?;
+        if self.metering().is_none() {
+            return self.carry_past_planes(request, limits, charging, now);
+        }
+        let open = self.open_carried(request, limits, charging, now);
+        let begun = self.carry_past_planes(request, limits, charging, now);
+        Progress::finally(begun, now, move |carried, now| {
+            open.decide(&carried, now);
+            carried
+        })
+    }
+
+    fn carry_past_planes(
+        &self,
+        request: &Request<'_>,
+        limits: &[CarriedLimit<'_>],
+        charging: Charging,
+        now: Timestamp,
+    ) -> Result<Progress<Carried>, RequestError> {
         let asks_planes =
             self.planes.overload.is_some() || request.access.is_some() || request.deadline.is_some();
         if !asks_planes || charging == Charging::Always || limits.iter().all(|limit| limit.cost == 0) {
@@ -98,24 +119,28 @@ impl Engine {
         let mut located = self.locate_beside_limits(&request, &waited, now);
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
         let (capacity, shared) = (self.planes.capacity.clone(), Arc::clone(&self.shared));
-        let demand = self.demand(None, located.record);
+        let demand = self.planes.overload.as_ref().zip(located.record.filter(RequestRecord::is_counted));
+        let demand = demand.and_then(|(plane, record)| {
+            // The meter counts each limit as a request.
+            Demand::new(Some((Arc::clone(plane), record)), OpenAccount::NOTHING, now)
+        });
         let hold = CarriedHold { capacity, shared, demand, holds, taken_at: now };
         let refusal = match answer {
             Ok(()) => None,
             Err(Stop::Refuse(by_plane)) => Some(located.refused(by_plane).into_refusal()),
             Err(Stop::Fail(error)) => {
-                hold.decide(OfferOutcome::Failed);
+                hold.decide(OfferOutcome::Failed, now);
                 return Err(*error);
             }
             Err(Stop::Wait(_)) => unreachable!("leases are asked at once"),
         };
         let Some(refusal) = refusal else {
             let begun = self.carry_limits(request.namespace, limits, charging, now);
-            return Progress::finally(begun, now, move |carried, _| {
+            return Progress::finally(begun, now, move |carried, now| {
                 match &carried {
-                    Ok(carried) if is_charged(carried, charging) => hold.admit(),
-                    Ok(_) => hold.decide(OfferOutcome::Denied),
-                    Err(_) => hold.decide(OfferOutcome::Failed),
+                    Ok(carried) if is_charged(carried, charging) => hold.admit(now),
+                    Ok(_) => hold.decide(OfferOutcome::Denied, now),
+                    Err(_) => hold.decide(OfferOutcome::Failed, now),
                 }
                 carried
             });
@@ -123,7 +148,7 @@ impl Engine {
         let looks: Vec<_> = limits.iter().map(|limit| CarriedLimit { cost: 0, ..limit.clone() }).collect();
         let looked = self.carry_limits(request.namespace, &looks, Charging::AllOrNone, now);
         Progress::finally(looked, now, move |looked, now| {
-            hold.decide(looked.as_ref().map_or(OfferOutcome::Failed, |_| outcome_of(&refusal)));
+            hold.decide(looked.as_ref().map_or(OfferOutcome::Failed, |_| outcome_of(&refusal)), now);
             looked.map(|looked| refused_by_plane(looked, refusal, now))
         })
     }
@@ -241,6 +266,74 @@ impl Engine {
     }
 }
 
+/// Requests with carried limits, as the meter counts them until they are decided. Dropped before,
+/// they are cancelled.
+///
+/// Limits that are charged each by itself are a request each.
+struct OpenCarried {
+    /// Each with its units. Empty for a look.
+    accounts: SmallVec<[(OpenAccount, u64); 1]>,
+    is_each: bool,
+    since: Timestamp,
+}
+
+impl OpenCarried {
+    fn decide(self, carried: &Result<Carried, RequestError>, now: Timestamp) {
+        let waited = now.saturating_since(self.since);
+        for (at, (mut account, units)) in self.accounts.into_iter().enumerate() {
+            let outcome = match carried {
+                Err(RequestError::Store(_)) => RequestOutcome::Unavailable,
+                Err(_) => RequestOutcome::Failed,
+                Ok(carried) => outcome_of_carried(carried, self.is_each.then_some(at)),
+            };
+            drop(account.decide(outcome, units, waited));
+        }
+    }
+}
+
+/// The outcome of a request with carried limits: of all of them, or of the one at a position.
+fn outcome_of_carried(carried: &Carried, at: Option<usize>) -> RequestOutcome {
+    let of_limit = |status: &CarriedStatus| match status.verdict {
+        Verdict::Admit => RequestOutcome::Admitted,
+        _ if status.is_table_full => RequestOutcome::Unavailable,
+        Verdict::Wait { .. } | Verdict::Never { .. } => RequestOutcome::Denied,
+    };
+    match (&carried.refusal, at.and_then(|at| carried.limits.get(at))) {
+        (Some(by_plane), _) => RequestOutcome::of_refusal(by_plane.reason()),
+        (None, Some(status)) => of_limit(status),
+        (None, None) if carried.is_admitted => RequestOutcome::Admitted,
+        (None, None) => {
+            let mut all = carried.limits.iter().map(of_limit);
+            all.find(|one| *one == RequestOutcome::Unavailable).unwrap_or(RequestOutcome::Denied)
+        }
+    }
+}
+
+impl Engine {
+    /// Offers requests with carried limits to the meter; work that is reported counts at once.
+    fn open_carried(
+        &self,
+        request: &Request<'_>,
+        limits: &[CarriedLimit<'_>],
+        charging: Charging,
+        now: Timestamp,
+    ) -> OpenCarried {
+        let units = limits.iter().map(|limit| limit.cost);
+        let all = units.clone().fold(0_u64, u64::saturating_add);
+        let mut open =
+            OpenCarried { accounts: SmallVec::new(), is_each: charging == Charging::Each, since: now };
+        let of = Offered { request, issuer: IssuingGate::NOWHERE, now };
+        let mut offer = |units| open.accounts.push((self.meter_offered(&of), units));
+        match (charging, Cost::new(all)) {
+            (_, None) => {}
+            (Charging::Always, Some(cost)) => self.meter_report(&request.cost(cost), now),
+            (Charging::AllOrNone, Some(_)) => offer(all),
+            (Charging::Each, Some(_)) => units.for_each(offer),
+        }
+        open
+    }
+}
+
 /// The holds of a request with carried limits in the other planes until it is decided. Dropped
 /// before, everything is returned.
 struct CarriedHold {
@@ -253,22 +346,23 @@ struct CarriedHold {
 
 impl CarriedHold {
     /// The request was admitted: its units stay charged.
-    fn admit(mut self) {
+    fn admit(mut self, now: Timestamp) {
         self.holds = None;
-        self.decide(OfferOutcome::Admitted);
+        self.decide(OfferOutcome::Admitted, now);
     }
 
     /// Records the outcome; units that are still held are returned.
-    fn decide(mut self, outcome: OfferOutcome) {
+    fn decide(mut self, outcome: OfferOutcome, now: Timestamp) {
         if let Some(demand) = self.demand.take() {
-            demand.decide(outcome);
+            demand.end(outcome, now);
         }
     }
 }
 
 impl Drop for CarriedHold {
     fn drop(&mut self) {
-        let Some(mut other) = self.holds.take().and_then(|holds| holds.other) else { return };
+        let mut holds = self.holds.take();
+        let Some(other) = holds.as_mut().and_then(Holds::known_other_mut) else { return };
         if let (Some(units), Some(capacity)) = (other.units.take(), &self.capacity) {
             capacity.give_back(units, self.taken_at);
         }

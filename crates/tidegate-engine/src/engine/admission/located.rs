@@ -18,6 +18,7 @@ use crate::decision::Refused;
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::limit_report::LimitReport;
+use crate::metering::Offered;
 use crate::permit::IssuingGate;
 use crate::request::Request;
 
@@ -85,6 +86,12 @@ impl<'a> Located<'_, 'a> {
     #[inline]
     pub(crate) fn refused(&mut self, by_plane: Option<Refusal>) -> Refused<'a> {
         Refused::by(by_plane, self.refused.take())
+    }
+
+    /// The request as it is offered at `now`.
+    #[inline]
+    pub(crate) fn offered(&self, now: Timestamp) -> Offered<'_, 'a> {
+        Offered { request: self.request, issuer: self.issuer, now }
     }
 
     /// The access of the request to a table; `None` without one.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::gate::LocatedCounters;
-use tidegate_core::{AccessOperation, Class, Gate, Plane, Reason, Refusal, RefusalDetails, Retry, Timestamp};
+use tidegate_core::{
+    AccessOperation, Class, Gate, Plane, Reason, Refusal, RefusalDetails, RequestOutcome, Retry, Timestamp,
+};
 use tidegate_overload::{
     ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, PlaceRefusal, QueueCounts, QueueShed,
     RequestRecord, ResourceId, RoomBounds, RoomUse, TurnVerdict,
@@ -23,6 +25,7 @@ use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
 use crate::engine::{Engine, hasher};
 use crate::error::RequestError;
+use crate::metering::Offered;
 use crate::permit::{Holds, IssuingGate};
 use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
@@ -105,7 +108,7 @@ impl Engine {
         let (gate, issuer) = match self.gate_of(request) {
             Ok(found) => found,
             Err(error) => {
-                fail(demand);
+                fail(demand, now);
                 return Err(error);
             }
         };
@@ -116,7 +119,7 @@ impl Engine {
             && room.count() > 0
             && let Some(place) = self.join_line(request, (gate, issuer), &waited, counters, now)
         {
-            let demand = demand.take().or_else(|| self.offer(request, gate, now));
+            let demand = demand.take().or_else(|| self.offer(&Offered { request, issuer, now }, gate));
             let owned = OwnedRequest::new(request, gate.shared_namespace());
             let counters = self.kept(known, found);
             return Ok(queued(owned, counters, place, demand, None, Timestamp::MIN, until(request)));
@@ -143,18 +146,18 @@ impl Engine {
             }
             Err(Stop::Refuse(by_plane)) => {
                 let refusal = located.refused(by_plane).into_refusal();
-                let demand = self.demand(demand, located.record);
+                let demand = self.demand(demand, &located, now);
                 drop(located);
                 let counters = self.kept(known, found);
                 Ok(self.wait_or_refuse(request, Denial { refusal, demand, seat, returns, counters }, now))
             }
             Err(Stop::Wait(flights)) => {
-                let demand = self.demand(demand, located.record);
+                let demand = self.demand(demand, &located, now);
                 let seat = seat.map(|seat| aside(seat, now));
                 Ok(Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat))))
             }
             Err(Stop::Fail(error)) => {
-                self.decided(demand, located.record, OfferOutcome::Failed);
+                self.decided(demand, &located, OfferOutcome::Failed, now);
                 Err(*error)
             }
         }
@@ -223,13 +226,16 @@ impl Engine {
         self.target_of(self.gate(request.namespace).ok()?, request, now)
     }
 
-    /// Offers a request to its resource that waits before its first attempt; `None` for a repeated
-    /// attempt.
-    fn offer(&self, request: &Request<'_>, gate: &Gate, now: Timestamp) -> Option<Demand> {
-        let target = self.target_of(gate, request, now);
-        let mut record = target.filter(|target| self.is_new(request, target))?;
-        self.overload()?.offer(&mut record, now);
-        self.demand(None, Some(record))
+    /// Offers a request that waits before its first attempt. Of a repeated attempt its resource
+    /// counts nothing.
+    fn offer(&self, of: &Offered<'_, '_>, gate: &Gate) -> Option<Demand> {
+        let target = self.target_of(gate, of.request, of.now);
+        let new = target.filter(|target| self.is_new(of.request, target));
+        let counted = self.overload().zip(new).map(|(overload, mut record)| {
+            overload.offer(&mut record, of.now);
+            record
+        });
+        self.demand_of(None, of, counted)
     }
 
     /// A request as the fair queue of its resource knows it; `None` without a resource.
@@ -276,13 +282,17 @@ impl Engine {
         let Denial { refusal, demand, seat, returns, counters } = denial;
         let demand = demand.map(Demand::unserved);
         let until = until(request);
+        let has_waited = seat.is_some();
         let (Some((obstacle, ask_at)), Ok(gate)) =
             (self.obstacle_of(&refusal, request, now), self.gate(request.namespace))
         else {
-            return refuse_finally(refusal, demand, None);
+            return refuse_finally(refusal, demand, None, now);
         };
+        if (until <= now || ask_at > until) && has_waited {
+            return refuse_after_wait(refusal, demand, now);
+        }
         if until <= now || ask_at > until {
-            return refuse_finally(refusal, demand, None);
+            return refuse_finally(refusal, demand, None, now);
         }
         let answer = if let Some(mut seat) = seat {
             let is_next = seat.moved(obstacle, returns, now);
@@ -295,7 +305,7 @@ impl Engine {
         let (seat, is_next) = match answer {
             RoomAnswer::Waits { seat, is_next } => (seat, is_next),
             RoomAnswer::Shed(ArrivalShed::Hopeless) => {
-                return refuse_finally(self.hopeless(request, until, now), demand, None);
+                return refuse_finally(self.hopeless(request, until, now), demand, None, now);
             }
             RoomAnswer::Shed(ArrivalShed::Marginal) => {
                 return self.shed_in_queue(QueueShed::Delay, request, Some(refusal), demand, now);
@@ -306,7 +316,7 @@ impl Engine {
                     Obstacle::Place(_) => self.queue_full(request, now),
                     Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
                 };
-                return refuse_finally(refusal, demand, None);
+                return refuse_finally(refusal, demand, None, now);
             }
         };
         if let (Obstacle::Place(_), Some(overload), Some(target)) =
@@ -327,10 +337,10 @@ impl Engine {
         let AtTurn { call, verdict, obstacle } = seat.at_turn(now);
         match call {
             Some(CallReason::Displaced) => {
-                return refuse_finally(self.queue_full(&asked, now), demand, None);
+                return refuse_finally(self.queue_full(&asked, now), demand, None, now);
             }
             Some(CallReason::Drained) => {
-                return refuse_finally(self.drained(&asked), demand, Some(OfferOutcome::Cancelled));
+                return refuse_finally(self.drained(&asked), demand, Some(OfferOutcome::Cancelled), now);
             }
             Some(CallReason::Turn) | None => {}
         }
@@ -341,7 +351,7 @@ impl Engine {
         let is_due = call.is_some() || now >= ask_at;
         match (is_over, refusal) {
             (true, Some(refusal)) if !is_next => {
-                return refuse_finally(refusal, demand, Some(OfferOutcome::Expired));
+                return refuse_finally(refusal, demand, Some(OfferOutcome::Expired), now);
             }
             (false, refusal) if !(is_next && is_due) => {
                 drop(lists);
@@ -355,7 +365,7 @@ impl Engine {
         }
         let next_of = obstacle.filter(|_| is_next);
         // A repeated attempt that repeats no refusal was offered when it came.
-        let is_offered = demand.is_some() || is_repeated;
+        let is_offered = demand.as_ref().is_some_and(Demand::is_counted) || is_repeated;
         let waited = Waited { is_offered, next_of, ..Waited::default() };
         if is_over {
             // The last attempt; the position is kept until it is decided.
@@ -393,7 +403,7 @@ impl Engine {
             }
             QueueShed::TooLate => (Some(self.too_late(request, now)), None),
         };
-        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request, now)), demand, outcome)
+        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request, now)), demand, outcome, now)
     }
 
     /// The refusal of a request that would wait for longer than it may, or than leaves time for its
@@ -555,9 +565,23 @@ fn serve(seat: Seat, entrant: Option<Entrant>, holds: &mut Holds, now: Timestamp
 }
 
 /// Refuses a request for good; it ends with `outcome`, or by default with that of its refusal.
-fn refuse_finally(refusal: Refusal, demand: Option<Demand>, outcome: Option<OfferOutcome>) -> Step<'static> {
+fn refuse_finally(
+    refusal: Refusal,
+    demand: Option<Demand>,
+    outcome: Option<OfferOutcome>,
+    now: Timestamp,
+) -> Step<'static> {
     if let Some(demand) = demand {
-        demand.decide(outcome.unwrap_or_else(|| outcome_of(&refusal)));
+        demand.end(outcome.unwrap_or_else(|| outcome_of(&refusal)), now);
+    }
+    Step::Decided(Decision::Refuse(Refused::from(refusal)))
+}
+
+/// Refuses a request for good whose time to wait is over: by its resource it counts with the
+/// outcome of its last attempt.
+fn refuse_after_wait(refusal: Refusal, demand: Option<Demand>, now: Timestamp) -> Step<'static> {
+    if let Some(demand) = demand {
+        demand.end_with(outcome_of(&refusal), RequestOutcome::Expired, now);
     }
     Step::Decided(Decision::Refuse(Refused::from(refusal)))
 }

@@ -6,7 +6,7 @@ use tidegate_store::{Batch, Kind, Operation, RequestId};
 
 use crate::engine::Engine;
 use crate::fault::Fault;
-use crate::permit::{Completion, Holds, OtherHolds, Outcome, Permit, Settled, StoredOperation};
+use crate::permit::{Beside, Completion, Holds, OtherHolds, Outcome, Permit, Settled, StoredOperation};
 use crate::place::Loan;
 use crate::sync::Arc;
 
@@ -52,10 +52,15 @@ impl Engine {
         loans: &mut Vec<Loan>,
         now: Timestamp,
     ) -> Vec<Operation> {
-        let Holds { limits, other, .. } = holds;
+        if let Some(account) = holds.account() {
+            account.settle(completion.true_cost, holds.limits.cost().units());
+            let until_now = || now.saturating_since(holds.limits.admitted_at());
+            account.served(completion.ended_after.unwrap_or_else(until_now));
+        }
+        let Holds { limits, beside, .. } = holds;
         let end = completion.work_end();
         let complete = |limits: tidegate_core::Permit| limits.end(&self.shared.table, &end, now);
-        let Some(OtherHolds { leased, units, place, stored, loan, .. }) = other else {
+        let Beside::Other(OtherHolds { leased, units, place, stored, loan, .. }) = beside else {
             complete(limits);
             return Vec::new();
         };
@@ -113,11 +118,11 @@ impl Engine {
     /// The loan of a request that is cancelled: all of its charges are returned, not only permits.
     fn loan_of_all(&self, holds: &mut Holds) -> Option<Loan> {
         if self.shared.room.count() == 0 {
-            return holds.other.as_mut()?.loan.take().map(|loan| *loan);
+            return holds.known_other_mut()?.loan.take().map(|loan| *loan);
         }
         let leased = holds.leased().iter().map(|charge| charge.about.number);
         let keys: SmallVec<[u64; 2]> = holds.limits.keys().chain(leased).collect();
-        let loan = holds.other.as_mut().and_then(|other| other.loan.take());
+        let loan = holds.known_other_mut().and_then(|other| other.loan.take());
         let mut loan = loan.map_or_else(|| self.loan(SmallVec::new()), |loan| *loan);
         loan.keys.extend(keys);
         Some(loan)
@@ -140,9 +145,15 @@ impl Engine {
 
     /// Returns what a request holds, the last first; charges of the store are left as a batch to
     /// be sent.
-    pub(crate) fn take_back(&self, holds: Holds, now: Timestamp) -> Option<Batch> {
-        let Holds { limits, other, .. } = holds;
-        let OtherHolds { leased, units, place, stored, loan, .. } = other.unwrap_or_default();
+    pub(crate) fn take_back(&self, mut holds: Holds, now: Timestamp) -> Option<Batch> {
+        if let Some(account) = holds.take_account() {
+            account.undo(holds.limits.cost().units());
+        }
+        let Holds { limits, beside, .. } = holds;
+        let Beside::Other(OtherHolds { leased, units, place, stored, loan, .. }) = beside else {
+            limits.take_back(&self.shared.table, now);
+            return None;
+        };
         let mut batch = None;
         if let Some(stored) = stored {
             batch = stored.batch.map(|batch| match stored.shared {

@@ -181,10 +181,13 @@ impl Engine {
             let denial = Denial { refusal, demand: origin.demand.take(), seat, returns, counters: None };
             return self.wait_or_refuse(&request.with(&lists), denial, now);
         }
+        let first = refused.first().map_or(OfferOutcome::Denied, |(_, refusal)| outcome_of(refusal));
         for (at, origin) in origins.iter_mut().enumerate() {
-            let outcome = refused.iter().find(|(of, _)| *of == at).map(|(_, refusal)| outcome_of(refusal));
-            if let Some(demand) = origin.demand.take() {
-                demand.decide(outcome.unwrap_or(OfferOutcome::Denied));
+            let own = refused.iter().find(|(of, _)| *of == at).map(|(_, refusal)| outcome_of(refusal));
+            match (origin.demand.take(), own) {
+                (Some(demand), Some(own)) => demand.end(own, now),
+                (Some(demand), None) => demand.end_with(OfferOutcome::Denied, first.of_request(), now),
+                (None, _) => {}
             }
         }
         let refused = Refused::from_batch(refused).expect("only called with a refusal");
@@ -213,8 +216,9 @@ pub(crate) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step<'static
     }
     let Some(question) = admission.questions.get(first) else {
         for (origin, holds) in admission.origins.iter_mut().zip(&mut admission.holds) {
-            if let Some(demand) = origin.demand.take() {
-                demand.decide(OfferOutcome::Admitted);
+            let units = holds.limits.cost().units();
+            if let Some(account) = origin.demand.take().and_then(|demand| demand.admit(units, now)) {
+                holds.set_account(account);
             }
             if let Some(waitable) = origin.waitable.take() {
                 waitable.serve(holds, now);

@@ -1,0 +1,354 @@
+//! The meter: the use of requests by namespace, tenant, feature and resource, in rows that add up.
+//!
+//! A request is offered once and has one outcome. It counts in four rows: of its namespace, of its
+//! tenant, of its feature and of its resource, each by class. The rows of each kind add up to the
+//! total: there are rows for requests that name no tenant, no feature or no resource, and for all
+//! that have no row of their own. `offered = sum of outcomes + under way` holds in every row at
+//! every instant; between threads that count, rows of different kinds differ by at most what those
+//! threads are counting.
+//!
+//! Tenants are tracked in a bounded number of rows (`tenant_census.rs`). A row that makes room is
+//! added to `other` of its namespace, with all that is counted of its requests later: sums never
+//! fall. A tenant that comes back begins a new row.
+//!
+//! A thread finds the rows of a request in a cache of its own (`thread_cache.rs`), and counts
+//! beside them (`row_combination.rs`); rows get the counts when somebody reads. So threads write no
+//! cache line together.
+
+mod account;
+mod columns;
+mod combination_list;
+mod resource_shares;
+mod row_combination;
+mod second_count;
+mod subject;
+mod tally;
+mod tenant_census;
+mod tenant_row;
+mod thread_cache;
+mod usage;
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(test)]
+use tidegate_core::RequestOutcome;
+use tidegate_core::{Class, Timestamp};
+
+pub(crate) use account::{Account, OpenAccount};
+use columns::{Amount, REPEATED, UNDER_WAY};
+use combination_list::CombinationList;
+pub use resource_shares::ResourceShare;
+use row_combination::{BaseRows, RowCombination};
+use second_count::SecondCount;
+use subject::TenantPart;
+pub(crate) use subject::{FeatureRow, NamespaceRow, Offer, ResourceRow, Subject};
+use tally::{NamedTallies, NamespaceTallies, NamespaceTally, Tally};
+use tenant_census::TenantCensus;
+use tenant_row::{TenantName, TenantRow};
+use thread_cache::CacheKey;
+pub use usage::{NamespaceUsage, RowName, RowUsage, TenantUsage, Usage};
+
+/// The settings of the meter.
+///
+/// ```
+/// # use tidegate_engine::MeterConfig;
+/// assert_eq!(MeterConfig::default().tenants, 10_000);
+/// assert_eq!(MeterConfig::new(500).tenants, 500);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MeterConfig {
+    /// How many tenants of all namespaces have rows of their own, 0 to
+    /// [`MeterConfig::TENANTS_MAX`]; 10 000 by default. Each takes up to 1 KiB. With 0, all tenants
+    /// count in `other` of their namespace. A larger number is taken for the largest.
+    pub tenants: u32,
+}
+
+impl MeterConfig {
+    /// The most features that have rows of their own.
+    pub const FEATURES_MAX: usize = 1000;
+    /// The most tenants that have rows of their own.
+    pub const TENANTS_MAX: u32 = 1_000_000;
+
+    /// A meter that tracks so many tenants.
+    pub const fn new(tenants: u32) -> Self {
+        Self { tenants }
+    }
+}
+
+impl Default for MeterConfig {
+    fn default() -> Self {
+        Self::new(10_000)
+    }
+}
+
+/// The meter of one engine.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    /// Its number among all meters of the process, from 1.
+    number: u64,
+    combinations: CombinationList,
+    seconds: SecondCount,
+    census: TenantCensus,
+    namespaces: NamespaceTallies,
+    features: NamedTallies,
+    resources: NamedTallies,
+    since: Timestamp,
+}
+
+impl Meter {
+    /// An empty meter. The seed makes the places of names in tables unpredictable.
+    pub(crate) fn new(config: MeterConfig, seed: [u64; 4], now: Timestamp) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let hasher = ahash::RandomState::with_seeds(seed[3], seed[2], !seed[1], seed[0]);
+        Self {
+            // Relaxed: a number, ordered with nothing.
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            combinations: CombinationList::default(),
+            seconds: SecondCount::new(now),
+            census: TenantCensus::new(config.tenants.min(MeterConfig::TENANTS_MAX), seed),
+            namespaces: NamespaceTallies::new(seed[0], now),
+            features: NamedTallies::new(hasher.clone(), now),
+            resources: NamedTallies::new(hasher, now),
+            since: now,
+        }
+    }
+
+    /// The row of a namespace, made where it is absent. Called when an engine is built or reloaded.
+    ///
+    /// No row is ever removed: a namespace that a reload takes away and another one brings back
+    /// goes on in its row. So 65 534 namespaces have a row; all further ones share
+    /// [`RowName::Other`].
+    pub(crate) fn namespace(&self, name: &str, now: Timestamp) -> NamespaceRow {
+        NamespaceRow::new(self.namespaces.number(name, now))
+    }
+
+    /// The row of a feature that is listed, made where it is absent. 10 000 names have a row; all
+    /// further ones share [`RowName::Other`], which is [`FeatureRow::OTHER`].
+    pub(crate) fn feature(&self, name: &str, now: Timestamp) -> FeatureRow {
+        FeatureRow::new(self.features.number(name, now))
+    }
+
+    /// The row of a resource, made where it is absent; bounded as features are.
+    pub(crate) fn resource(&self, name: Option<&str>, now: Timestamp) -> ResourceRow {
+        name.map_or(ResourceRow::NONE, |name| ResourceRow::new(self.resources.number(name, now)))
+    }
+
+    /// The account of a request that is offered and decided at once: its outcome is to be
+    /// [counted](Account::count) in it next.
+    #[inline]
+    pub(crate) fn account(&self, subject: &Subject<'_>, offer: Offer, now: Timestamp) -> Account {
+        let rows = self.rows(subject, now);
+        if offer.is_repeated {
+            rows.count(REPEATED, 1);
+        }
+        Account::new(rows)
+    }
+
+    /// Counts a request that is offered and decided at once. `units` count if it is admitted.
+    #[cfg(test)]
+    pub(crate) fn decided(
+        &self,
+        subject: &Subject<'_>,
+        offer: Offer,
+        outcome: RequestOutcome,
+        units: u64,
+        now: Timestamp,
+    ) -> Account {
+        let account = self.account(subject, offer, now);
+        account.count(outcome, units);
+        account
+    }
+
+    /// Counts a request that is offered and has to wait. It is under way until its account is
+    /// decided; however often it asks meanwhile, it is offered once.
+    #[inline]
+    pub(crate) fn offered(&self, subject: &Subject<'_>, offer: Offer, now: Timestamp) -> OpenAccount {
+        let rows = self.rows(subject, now);
+        rows.count(UNDER_WAY, 1);
+        if offer.is_repeated {
+            rows.count(REPEATED, 1);
+        }
+        OpenAccount::new(rows)
+    }
+
+    /// Counts units that are reported without a request to admit. The tenant is tracked as one that
+    /// makes a request.
+    pub(crate) fn report(&self, subject: &Subject<'_>, units: u64, now: Timestamp) {
+        self.rows(subject, now).add(Amount::Reported, units);
+    }
+
+    /// Counts units that are refunded. The tenant is tracked as one that makes a request.
+    pub(crate) fn refund(&self, subject: &Subject<'_>, units: u64, now: Timestamp) {
+        self.rows(subject, now).add(Amount::Refunded, units);
+    }
+
+    /// The rows that a request counts in.
+    #[inline]
+    fn rows(&self, subject: &Subject<'_>, now: Timestamp) -> Arc<RowCombination> {
+        match subject.tenant {
+            None => self.base_rows(subject),
+            Some(tenant) => self.tenant_rows(subject, tenant, now),
+        }
+    }
+
+    /// Apart, with few arguments: the frequent case saves no register for the others.
+    #[inline(never)]
+    fn base_rows(&self, subject: &Subject<'_>) -> Arc<RowCombination> {
+        match thread_cache::base(|| self.key(subject, TenantPart::Absent)) {
+            Some(rows) => rows,
+            None => self.make_base(subject, TenantPart::Absent),
+        }
+    }
+
+    #[inline(never)]
+    fn tenant_rows(&self, subject: &Subject<'_>, tenant: &str, now: Timestamp) -> Arc<RowCombination> {
+        if !self.census.has_places() {
+            return self.find_base(subject, TenantPart::Other);
+        }
+        let name = self.census.names.name(subject.namespace.number(), tenant);
+        let second = self.seconds.number(now);
+        let key = self.key(subject, TenantPart::Tracked);
+        thread_cache::tenant(key, name.hash, |cached| cached.is_used_by(&name, second))
+            .unwrap_or_else(|| self.find_tenant(subject, &name, now))
+    }
+
+    #[inline]
+    const fn key(&self, subject: &Subject<'_>, part: TenantPart) -> CacheKey {
+        CacheKey { meter: self.number, rows: subject.key(part) }
+    }
+
+    #[cold]
+    fn find_tenant(
+        &self,
+        subject: &Subject<'_>,
+        name: &TenantName<'_>,
+        now: Timestamp,
+    ) -> Arc<RowCombination> {
+        let key = self.key(subject, TenantPart::Tracked);
+        let base = self.find_base(subject, TenantPart::Tracked);
+        let second = self.seconds.number(now);
+        let row = self.census.row(name, base.namespace(), self.namespaces.count(), second, now);
+        let combination = Arc::new(RowCombination::from_tenant(row, base));
+        self.combinations.add(&combination);
+        thread_cache::keep_tenant(key, name.hash, &combination);
+        combination
+    }
+
+    fn find_base(&self, subject: &Subject<'_>, part: TenantPart) -> Arc<RowCombination> {
+        thread_cache::base(|| self.key(subject, part)).unwrap_or_else(|| self.make_base(subject, part))
+    }
+
+    #[cold]
+    fn make_base(&self, subject: &Subject<'_>, part: TenantPart) -> Arc<RowCombination> {
+        let rows = BaseRows {
+            part,
+            namespace: self.namespaces.row(subject.namespace.number()),
+            feature: self.features.row(subject.feature.number()),
+            resource: self.resources.row(subject.resource.number()),
+        };
+        let combination = Arc::new(RowCombination::from_base(subject.class, rows));
+        self.combinations.add(&combination);
+        thread_cache::keep_base(self.key(subject, part), &combination);
+        combination
+    }
+
+    /// The number of a namespace that has a row; that of those which no policy has for others.
+    pub(crate) fn known_namespace(&self, name: &str) -> NamespaceRow {
+        NamespaceRow::new(self.namespaces.known(name))
+    }
+
+    /// The second in which a request came last.
+    pub(crate) fn latest(&self) -> Timestamp {
+        self.seconds.start()
+    }
+
+    /// When the meter began to count.
+    pub(crate) fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    /// The usage of every namespace that has a row.
+    pub(crate) fn usage(&self) -> Vec<NamespaceUsage> {
+        self.flush();
+        self.namespaces.all().iter().map(|row| self.namespace_report(row)).collect()
+    }
+
+    /// The usage of a namespace and of each of its tracked tenants, in no order. The parts are of
+    /// one instant: no tenant is evicted between them.
+    pub(crate) fn tenants_usage(&self, name: &str) -> Option<(NamespaceUsage, Vec<TenantUsage>)> {
+        self.flush();
+        let namespace = self.namespaces.find(name)?;
+        Some(self.census.read(namespace.number, |rows| {
+            let tenants: Vec<TenantUsage> = rows.map(|row| tenant_report(row)).collect();
+            (namespace_report(&namespace, tenants.len()), tenants)
+        }))
+    }
+
+    /// The usage of a tenant; `None` if it is not tracked.
+    pub(crate) fn tenant_usage(&self, namespace: &str, tenant: &str) -> Option<TenantUsage> {
+        self.flush();
+        let namespace = self.namespaces.find(namespace)?;
+        let row = self.census.find(&self.census.names.name(namespace.number, tenant))?;
+        Some(tenant_report(&row))
+    }
+
+    /// The usage of every feature that has a row.
+    pub(crate) fn features_usage(&self) -> Vec<RowUsage> {
+        self.flush();
+        self.features.all().iter().map(|row| row_report(row)).collect()
+    }
+
+    /// The usage of every resource that has a row.
+    pub(crate) fn resources_usage(&self) -> Vec<RowUsage> {
+        self.flush();
+        self.resources.all().iter().map(|row| row_report(row)).collect()
+    }
+
+    /// The shares of each resource with a name since the last call; the first one begins them.
+    pub(crate) fn take_shares(&self) -> Vec<(Arc<str>, Vec<ResourceShare>)> {
+        self.flush();
+        let shares = |row: &Arc<Tally>| match &row.name {
+            RowName::Named(name) => Some((Arc::clone(name), row.take_shares())),
+            RowName::None | RowName::Other => None,
+        };
+        self.resources.all().iter().filter_map(shares).collect()
+    }
+
+    /// The bytes of all rows, and of what threads have counted since they were read.
+    pub(crate) fn bytes(&self) -> usize {
+        let rows = self.namespaces.bytes() + self.features.bytes() + self.resources.bytes();
+        size_of::<Self>() + rows + self.census.bytes() + self.combinations.bytes()
+    }
+
+    fn namespace_report(&self, row: &NamespaceTally) -> NamespaceUsage {
+        self.census.read(row.number, |tenants| namespace_report(row, tenants.len()))
+    }
+
+    /// Lets the rows have all that was counted so far.
+    fn flush(&self) {
+        self.combinations.flush();
+    }
+}
+
+fn namespace_report(row: &NamespaceTally, tenants: usize) -> NamespaceUsage {
+    row.read(|columns| {
+        let [classes, no_tenant, other] = [&columns.total, &columns.no_tenant, &columns.other]
+            .map(|part| Class::ALL.map(|class| Usage::from(part.of_class(class))));
+        NamespaceUsage { name: row.name.clone(), since: row.since, classes, no_tenant, other, tenants }
+    })
+}
+
+fn tenant_report(row: &TenantRow) -> TenantUsage {
+    let (is_cut, since) = (row.is_cut(), row.since);
+    TenantUsage { name: row.shown().into(), is_cut, since, classes: row.read().map(Usage::from) }
+}
+
+fn row_report(row: &Tally) -> RowUsage {
+    RowUsage { name: row.name.clone(), since: row.since, classes: row.read().map(Usage::from) }
+}

@@ -1,0 +1,119 @@
+//! The link of a request to its rows: later facts about the request are counted in the same rows.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tidegate_core::RequestOutcome;
+
+use super::columns::{Amount, UNDER_WAY};
+use super::row_combination::RowCombination;
+use crate::fault::Fault;
+
+/// The rows of a decided request. One pointer in size.
+#[derive(Debug)]
+pub(crate) struct Account(Arc<RowCombination>);
+
+impl Account {
+    pub(super) fn new(rows: Arc<RowCombination>) -> Self {
+        Self(rows)
+    }
+
+    /// Counts the outcome of the request; `units` if it is admitted.
+    #[inline]
+    pub(crate) fn count(&self, outcome: RequestOutcome, units: u64) {
+        self.0.count(outcome.index(), 1);
+        if Fault::OutcomeTwice.is_planted() {
+            self.0.count(outcome.index(), 1);
+        }
+        if outcome == RequestOutcome::Admitted {
+            self.0.add(Amount::Units, units);
+        }
+    }
+
+    /// The admitted request is settled: it was charged `charged` units and took `true_units`, or
+    /// nobody says how many.
+    pub(crate) fn settle(&self, true_units: Option<u64>, charged: u64) {
+        let true_units = true_units.unwrap_or(charged);
+        let rows = &self.0;
+        rows.add(Amount::TrueUnits, true_units);
+        if true_units > charged {
+            rows.add(Amount::SettledMore, true_units - charged);
+        } else if charged > true_units {
+            rows.add(Amount::SettledLess, charged - true_units);
+        }
+    }
+
+    /// The work of the admitted request has ended, and was in flight for so long.
+    pub(crate) fn served(&self, place_time: Duration) {
+        self.0.add(Amount::PlaceTime, nanos(place_time));
+    }
+
+    /// The admission is undone: it is cancelled, and its `units` are not used.
+    pub(crate) fn undo(self, units: u64) {
+        self.0.count(RequestOutcome::Admitted.index(), 1_u64.wrapping_neg());
+        self.0.count(RequestOutcome::Cancelled.index(), 1);
+        self.0.add(Amount::UnitsUndone, units);
+    }
+}
+
+/// A request that is offered and not decided. Dropping it counts it as cancelled.
+#[derive(Debug)]
+#[must_use = "a request whose account is dropped is cancelled"]
+pub(crate) struct OpenAccount {
+    /// `None` once it is decided, and for a request that no meter counts.
+    rows: Option<Arc<RowCombination>>,
+}
+
+impl OpenAccount {
+    /// The account of a request that no meter counts.
+    pub(crate) const NOTHING: Self = Self { rows: None };
+
+    pub(super) fn new(rows: Arc<RowCombination>) -> Self {
+        Self { rows: Some(rows) }
+    }
+
+    /// Whether a meter counts the request, which is not decided yet.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.rows.is_some()
+    }
+
+    /// The request is decided, after it has waited so long. `units` count if it is admitted. `None`
+    /// if it was decided before, and without a meter.
+    pub(crate) fn decide(
+        &mut self,
+        outcome: RequestOutcome,
+        units: u64,
+        waited: Duration,
+    ) -> Option<Account> {
+        let rows = self.rows.take()?;
+        end(&rows, outcome, units, waited);
+        Some(Account(rows))
+    }
+}
+
+impl Drop for OpenAccount {
+    fn drop(&mut self) {
+        if let Some(rows) = &self.rows {
+            end(rows, RequestOutcome::Cancelled, 0, Duration::ZERO);
+        }
+    }
+}
+
+/// A request that was under way has this outcome.
+fn end(rows: &Arc<RowCombination>, outcome: RequestOutcome, units: u64, waited: Duration) {
+    if !Fault::WaitOfferedAnew.is_planted() {
+        rows.count(UNDER_WAY, 1_u64.wrapping_neg());
+    }
+    rows.count(outcome.index(), 1);
+    if outcome == RequestOutcome::Admitted {
+        rows.add(Amount::Units, units);
+    }
+    if !waited.is_zero() {
+        rows.add(Amount::Wait, nanos(waited));
+    }
+}
+
+/// Whole nanoseconds; more than 584 years are 584 years.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,179 @@
+//! The rows that some requests count in, with what one thread has counted and no row has yet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_core::Class;
+
+use super::columns::{Amount, COUNTS, Columns};
+use super::subject::TenantPart;
+use super::tally::{NamespaceTally, Tally};
+use super::tenant_row::{TenantName, TenantRow};
+
+/// An amount from which on it is added to the rows at once.
+const LARGE: u64 = 1 << 40;
+
+/// A sum from which on it is flushed. Every thread may add one more small amount meanwhile, which
+/// is far from the end of the scale.
+const FULL: u64 = 1 << 62;
+
+/// The rows that some requests count in, and what was counted since the last flush.
+///
+/// One thread finds it in its cache, so the counts share no cache line with those of another
+/// thread. Other threads add later facts about requests of that thread. The rows get the counts
+/// when somebody reads, and when nobody has the combination any more.
+///
+/// The atomics are relaxed: a number is added once and taken once, and publishes nothing else.
+#[derive(Debug)]
+pub(crate) struct RowCombination {
+    class: Class,
+    rows: CombinedRows,
+    counts: [AtomicU64; COUNTS],
+    amounts: [AtomicU64; Amount::COUNT],
+}
+
+#[derive(Debug)]
+enum CombinedRows {
+    Base(BaseRows),
+    Tenant {
+        row: Arc<TenantRow>,
+        /// The combination without the tenant: so the rows that many tenants share are written
+        /// seldom.
+        base: Arc<RowCombination>,
+    },
+}
+
+/// The rows of a combination but for a tenant's.
+#[derive(Debug)]
+pub(crate) struct BaseRows {
+    pub(crate) part: TenantPart,
+    pub(crate) namespace: Arc<NamespaceTally>,
+    pub(crate) feature: Arc<Tally>,
+    pub(crate) resource: Arc<Tally>,
+}
+
+impl RowCombination {
+    /// A combination without a tenant's row.
+    pub(crate) fn from_base(class: Class, rows: BaseRows) -> Self {
+        Self::new(class, CombinedRows::Base(rows))
+    }
+
+    /// The combination `base` with the row of a tenant.
+    pub(crate) fn from_tenant(row: Arc<TenantRow>, base: Arc<Self>) -> Self {
+        Self::new(base.class, CombinedRows::Tenant { row, base })
+    }
+
+    fn new(class: Class, rows: CombinedRows) -> Self {
+        let (counts, amounts) = Default::default();
+        Self { class, rows, counts, amounts }
+    }
+
+    /// Whether it has the row of this tenant of its namespace, and the row still counts. The row is
+    /// then used in this second.
+    #[inline]
+    pub(crate) fn is_used_by(&self, name: &TenantName<'_>, second: u32) -> bool {
+        match &self.rows {
+            CombinedRows::Tenant { row, .. } if row.is_live_row_of(name) => {
+                row.touch(second);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the row of a tenant is among its rows.
+    pub(crate) fn has_tenant(&self) -> bool {
+        matches!(self.rows, CombinedRows::Tenant { .. })
+    }
+
+    /// The namespace of the requests.
+    pub(crate) fn namespace(&self) -> &Arc<NamespaceTally> {
+        match &self.rows {
+            CombinedRows::Base(rows) => &rows.namespace,
+            CombinedRows::Tenant { row, .. } => row.namespace(),
+        }
+    }
+
+    /// Adds to the count at this position; modulo 2^64.
+    #[inline]
+    pub(crate) fn count(&self, position: usize, more: u64) {
+        self.counts[position].fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Adds to an amount, which saturates.
+    #[inline]
+    pub(crate) fn add(&self, amount: Amount, more: u64) {
+        if more >= LARGE {
+            return self.add_large(amount, more);
+        }
+        let before = self.amounts[amount as usize].fetch_add(more, Ordering::Relaxed);
+        if before >= FULL {
+            self.flush();
+        }
+    }
+
+    #[cold]
+    fn add_large(&self, amount: Amount, more: u64) {
+        let mut columns = Columns::default();
+        columns.amounts[amount as usize] = more;
+        self.deliver(&columns);
+    }
+
+    /// Adds what was counted to the rows.
+    #[cold]
+    pub(crate) fn flush(&self) {
+        let take = |counted: &AtomicU64| match counted.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => counted.swap(0, Ordering::Relaxed),
+        };
+        let columns =
+            Columns { counts: self.counts.each_ref().map(take), amounts: self.amounts.each_ref().map(take) };
+        if columns != Columns::default() {
+            self.deliver(&columns);
+        }
+    }
+
+    fn deliver(&self, columns: &Columns) {
+        match &self.rows {
+            CombinedRows::Base(rows) => {
+                rows.namespace.add(rows.part, self.class, columns);
+                rows.feature.add(self.class, columns);
+                let of = (&rows.feature.name, &rows.namespace.name);
+                rows.resource.add_work(of, self.class, columns);
+            }
+            CombinedRows::Tenant { row, base } => {
+                row.add(self.class, columns);
+                base.absorb(columns);
+            }
+        }
+    }
+
+    fn absorb(&self, columns: &Columns) {
+        for (count, more) in self.counts.iter().zip(columns.counts) {
+            if more != 0 {
+                count.fetch_add(more, Ordering::Relaxed);
+            }
+        }
+        let mut large = Columns::default();
+        let mut is_full = false;
+        for (position, more) in columns.amounts.into_iter().enumerate() {
+            if more >= LARGE {
+                large.amounts[position] = more;
+            } else if more != 0 {
+                is_full |= self.amounts[position].fetch_add(more, Ordering::Relaxed) >= FULL;
+            }
+        }
+        if large != Columns::default() {
+            self.deliver(&large);
+        }
+        if is_full {
+            self.flush();
+        }
+    }
+}
+
+impl Drop for RowCombination {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}

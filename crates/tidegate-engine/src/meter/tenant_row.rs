@@ -1,0 +1,253 @@
+//! The row of a tenant, and the names by which tenants are told apart.
+
+use core::borrow::Borrow;
+use core::hash::{BuildHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use siphasher::sip::SipHasher24;
+use tidegate_core::{Class, Timestamp};
+
+use super::columns::{ClassColumns, Columns};
+use super::tally::NamespaceTally;
+use crate::fault::Fault;
+use crate::sync::lock_plain;
+
+/// The bytes of a name that are kept and shown.
+pub(crate) const TENANT_NAME_BYTES_MAX: usize = 128;
+
+/// The name of a tenant: up to 128 bytes of it, and a keyed hash of the whole where there are more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TenantName<'a> {
+    namespace: u16,
+    shown: &'a str,
+    /// Zero for a name that is shown in full.
+    whole: u64,
+    pub(crate) hash: u64,
+}
+
+impl TenantName<'_> {
+    /// Whether two names are the same name.
+    #[inline]
+    fn is_same(&self, other: &TenantName<'_>) -> bool {
+        self.hash == other.hash
+            && self.namespace == other.namespace
+            && self.whole == other.whole
+            && self.shown == other.shown
+    }
+}
+
+/// Hashes the names of tenants with a seed.
+#[derive(Clone, Debug)]
+pub(crate) struct TenantNames {
+    hasher: ahash::RandomState,
+    long_names: [u64; 2],
+}
+
+impl TenantNames {
+    pub(crate) fn new(seed: [u64; 4]) -> Self {
+        let hasher = ahash::RandomState::with_seeds(seed[1], !seed[2], seed[0], !seed[3]);
+        Self { hasher, long_names: [seed[2] ^ seed[0].rotate_left(32), seed[3]] }
+    }
+
+    /// The name of a tenant of a namespace.
+    #[inline]
+    pub(crate) fn name<'a>(&self, namespace: u16, name: &'a str) -> TenantName<'a> {
+        let (shown, whole) = if name.len() > TENANT_NAME_BYTES_MAX { self.cut(name) } else { (name, 0) };
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(shown.as_bytes());
+        let spread = (u64::from(namespace) ^ whole).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        TenantName { namespace, shown, whole, hash: hasher.finish() ^ spread }
+    }
+
+    #[cold]
+    fn cut<'a>(&self, name: &'a str) -> (&'a str, u64) {
+        let end = name.floor_char_boundary(TENANT_NAME_BYTES_MAX);
+        let [k0, k1] = self.long_names;
+        (&name[..end], SipHasher24::new_with_keys(k0, k1).hash(name.as_bytes()) | 1)
+    }
+}
+
+/// The row of a tenant that is tracked, or was.
+#[derive(Debug)]
+pub(crate) struct TenantRow {
+    namespace: Arc<NamespaceTally>,
+    name: Box<str>,
+    whole: u64,
+    hash: u64,
+    pub(crate) since: Timestamp,
+    /// The number of the last second in which it was used. Relaxed: it orders rows, and publishes
+    /// nothing.
+    touched: AtomicU32,
+    /// Written under the lock of `columns`. Relaxed where it is read without: a request that sees
+    /// it late counts in `other`, as one that came just before the eviction.
+    is_evicted: AtomicBool,
+    columns: Mutex<ClassColumns>,
+}
+
+impl TenantRow {
+    pub(crate) fn new(
+        namespace: &Arc<NamespaceTally>,
+        name: &TenantName<'_>,
+        since: Timestamp,
+        second: u32,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            namespace: Arc::clone(namespace),
+            name: name.shown.into(),
+            whole: name.whole,
+            hash: name.hash,
+            since,
+            touched: AtomicU32::new(second),
+            is_evicted: AtomicBool::new(false),
+            columns: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> TenantName<'_> {
+        let Self { whole, hash, .. } = *self;
+        TenantName { namespace: self.namespace.number, shown: &self.name, whole, hash }
+    }
+
+    /// Its name, cut to [`TENANT_NAME_BYTES_MAX`].
+    pub(crate) fn shown(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether its name is longer than shown.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.whole != 0
+    }
+
+    /// Whether it is the row of this name, of a tenant of its namespace, and still counts.
+    #[inline]
+    pub(crate) fn is_live_row_of(&self, name: &TenantName<'_>) -> bool {
+        self.hash == name.hash
+            && !self.is_evicted.load(Ordering::Relaxed)
+            && self.whole == name.whole
+            && *self.name == *name.shown
+    }
+
+    #[inline]
+    pub(crate) fn touch(&self, second: u32) {
+        if self.touched() != second {
+            self.touched.store(second, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn touched(&self) -> u32 {
+        self.touched.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn namespace(&self) -> &Arc<NamespaceTally> {
+        &self.namespace
+    }
+
+    /// Counts in the row, or in `other` of its namespace once it is evicted.
+    pub(crate) fn add(&self, class: Class, more: &Columns) {
+        let mut columns = lock_plain(&self.columns);
+        if !self.is_evicted.load(Ordering::Relaxed) {
+            return columns.add(class, more);
+        }
+        drop(columns);
+        self.namespace.add_evicted(class, more);
+    }
+
+    /// Moves all it has counted to `other` of its namespace, and whatever it will count.
+    pub(crate) fn evict(&self) {
+        let mut columns = lock_plain(&self.columns);
+        self.is_evicted.store(true, Ordering::Relaxed);
+        let counted = std::mem::take(&mut *columns);
+        drop(columns);
+        if Fault::EvictionForgets.is_planted() {
+            return;
+        }
+        for (class, columns) in counted.all() {
+            self.namespace.add_evicted(class, columns);
+        }
+    }
+
+    pub(crate) fn read(&self) -> [Columns; 4] {
+        let columns = lock_plain(&self.columns);
+        Class::ALL.map(|class| columns.of_class(class))
+    }
+
+    /// The bytes it takes, with the two counts of its `Arc`.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + 2 * size_of::<usize>() + self.name.len() + lock_plain(&self.columns).bytes()
+    }
+}
+
+/// A row in a set by name.
+#[derive(Clone, Debug)]
+pub(crate) struct RowByName(pub(crate) Arc<TenantRow>);
+
+/// A name in such a set: that of a row, or one that is looked up.
+pub(crate) trait SetName {
+    fn name(&self) -> TenantName<'_>;
+}
+
+impl SetName for RowByName {
+    fn name(&self) -> TenantName<'_> {
+        self.0.name()
+    }
+}
+
+impl SetName for TenantName<'_> {
+    fn name(&self) -> TenantName<'_> {
+        *self
+    }
+}
+
+impl<'a> Borrow<dyn SetName + 'a> for RowByName {
+    fn borrow(&self) -> &(dyn SetName + 'a) {
+        self
+    }
+}
+
+impl Hash for dyn SetName + '_ {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.name().hash);
+    }
+}
+
+impl PartialEq for dyn SetName + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.name().is_same(&other.name())
+    }
+}
+
+impl Eq for dyn SetName + '_ {}
+
+impl Hash for RowByName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
+}
+
+impl PartialEq for RowByName {
+    fn eq(&self, other: &Self) -> bool {
+        self.name().is_same(&other.name())
+    }
+}
+
+impl Eq for RowByName {}
+
+/// The hasher of such a set: a name brings its hash.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BroughtHash(u64);
+
+impl Hasher for BroughtHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("a name writes one number");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}

@@ -1,0 +1,178 @@
+//! The report of a meter: plain values that are summed and shown.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tidegate_core::{RequestOutcome, Timestamp};
+
+use super::columns::{Amount, Columns, REPEATED, UNDER_WAY};
+
+/// The columns of a row, counted since the row began.
+///
+/// `offered = sum of outcomes + under way` always holds. Amounts saturate at `u64::MAX`, which is
+/// marked by [`Usage::is_saturated`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Requests by outcome, in the order of [`RequestOutcome::ALL`].
+    pub outcomes: [u64; RequestOutcome::ALL.len()],
+    /// Requests that are offered and not decided: those that wait for a store, a lease or a place.
+    pub under_way: u64,
+    /// Of the requests that were offered, those that repeat an earlier attempt.
+    pub repeated: u64,
+    /// Units at admission, without those of admissions that were undone.
+    pub units: u64,
+    /// Units of settled requests as they truly were.
+    pub true_units: u64,
+    /// The time that admitted requests were in flight, where the end of their work is known.
+    pub place_time: Duration,
+    /// The time that requests waited before they were decided.
+    pub waited: Duration,
+    /// Units that were reported without a request to admit.
+    pub reported: u64,
+    /// Units that were refunded.
+    pub refunded: u64,
+    /// Units that settlements added to what was charged.
+    pub settled_more: u64,
+    /// Units that settlements gave back of what was charged.
+    pub settled_less: u64,
+    /// Whether an amount is `u64::MAX`: it may have been larger, and grows no more.
+    pub is_saturated: bool,
+}
+
+impl Usage {
+    /// The requests with this outcome.
+    pub const fn outcome(&self, outcome: RequestOutcome) -> u64 {
+        self.outcomes[outcome.index()]
+    }
+
+    /// The requests that were offered: those with an outcome, and those under way.
+    pub fn offered(&self) -> u64 {
+        self.outcomes.iter().fold(self.under_way, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// Adds what another row, or the same row of another member, has counted; saturates.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.outcomes.iter_mut().zip(other.outcomes) {
+            *count = count.saturating_add(more);
+        }
+        let amounts = |usage: &Self| {
+            [
+                usage.under_way,
+                usage.repeated,
+                usage.units,
+                usage.true_units,
+                usage.reported,
+                usage.refunded,
+                usage.settled_more,
+                usage.settled_less,
+            ]
+        };
+        let (mine, others) = (amounts(self), amounts(other));
+        let mut sums = [0_u64; 8];
+        for (sum, (one, more)) in sums.iter_mut().zip(mine.into_iter().zip(others)) {
+            *sum = one.saturating_add(more);
+        }
+        [
+            self.under_way,
+            self.repeated,
+            self.units,
+            self.true_units,
+            self.reported,
+            self.refunded,
+            self.settled_more,
+            self.settled_less,
+        ] = sums;
+        self.place_time = self.place_time.saturating_add(other.place_time);
+        self.waited = self.waited.saturating_add(other.waited);
+        self.is_saturated |= other.is_saturated || sums[2..].contains(&u64::MAX);
+    }
+
+    /// The sum of some rows.
+    pub fn sum<'a>(rows: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::default();
+        rows.into_iter().for_each(|row| sum.add(row));
+        sum
+    }
+}
+
+impl From<Columns> for Usage {
+    fn from(columns: Columns) -> Self {
+        let mut outcomes = [0; RequestOutcome::ALL.len()];
+        outcomes.copy_from_slice(&columns.counts[..RequestOutcome::ALL.len()]);
+        let units = columns.amount(Amount::Units);
+        Self {
+            outcomes,
+            under_way: columns.counts[UNDER_WAY],
+            repeated: columns.counts[REPEATED],
+            // Beyond the end of the scale it is not known how much is left of it.
+            units: match units {
+                u64::MAX => units,
+                _ => units.saturating_sub(columns.amount(Amount::UnitsUndone)),
+            },
+            true_units: columns.amount(Amount::TrueUnits),
+            place_time: Duration::from_nanos(columns.amount(Amount::PlaceTime)),
+            waited: Duration::from_nanos(columns.amount(Amount::Wait)),
+            reported: columns.amount(Amount::Reported),
+            refunded: columns.amount(Amount::Refunded),
+            settled_more: columns.amount(Amount::SettledMore),
+            settled_less: columns.amount(Amount::SettledLess),
+            is_saturated: columns.amounts.contains(&u64::MAX),
+        }
+    }
+}
+
+/// The name of a row of namespaces, features or resources.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RowName {
+    /// One name.
+    Named(Arc<str>),
+    /// Requests that name no feature, that need no resource, or whose namespace no policy has.
+    None,
+    /// All names that have no row of their own.
+    Other,
+}
+
+/// The usage of a feature or of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RowUsage {
+    /// Its name.
+    pub name: RowName,
+    /// When its row began.
+    pub since: Timestamp,
+    /// Its columns by class, in the order of [`Class::ALL`](tidegate_core::Class::ALL).
+    pub classes: [Usage; 4],
+}
+
+/// The usage of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamespaceUsage {
+    /// Its name.
+    pub name: RowName,
+    /// When its row began.
+    pub since: Timestamp,
+    /// Its columns by class, in the order of [`Class::ALL`](tidegate_core::Class::ALL).
+    pub classes: [Usage; 4],
+    /// The part of requests that name no tenant.
+    pub no_tenant: [Usage; 4],
+    /// The part of tenants that have no row, or no more.
+    pub other: [Usage; 4],
+    /// How many tenants have a row.
+    pub tenants: usize,
+}
+
+/// The usage of a tracked tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TenantUsage {
+    /// Its name, cut to 128 bytes.
+    pub name: Box<str>,
+    /// Whether the name is longer than shown. Tenants whose names begin alike have different rows.
+    pub is_cut: bool,
+    /// When its row began. Its use before an eviction is in the `other` of its namespace.
+    pub since: Timestamp,
+    /// Its columns by class, in the order of [`Class::ALL`](tidegate_core::Class::ALL).
+    pub classes: [Usage; 4],
+}
