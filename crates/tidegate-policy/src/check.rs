@@ -10,6 +10,7 @@ mod costs;
 mod defaults;
 mod envoy;
 mod escape;
+mod features;
 mod header;
 mod limit;
 mod matcher;
@@ -81,6 +82,7 @@ pub(crate) fn check(
         report,
     );
     let signals = resources::signals(config.signals.as_deref(), &resources, &top.key("signals"), report);
+    let features = features::features(config.features.as_deref(), &top.key("features"), report);
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
     let raw_proxy = config.proxy.unwrap_or_default();
@@ -93,6 +95,7 @@ pub(crate) fn check(
     );
     // Sections are compared with each other only when each of them is complete.
     if !report.has_problems() {
+        features::warn(&features, &namespaces, config.namespaces.as_ref(), &proxy.routes, report);
         let listen = config.listen.as_ref();
         let has_other_listeners = listen.is_some_and(|listen| listen.grpc.is_some() || listen.resp.is_some());
         let has_proxy = listen.is_some_and(|listen| listen.proxy.is_some());
@@ -124,6 +127,7 @@ pub(crate) fn check(
         ),
         store,
         memory: service::memory(&config.memory.unwrap_or_default(), &top.key("memory"), report),
+        metering: service::metering(&config.metering.unwrap_or_default(), &top.key("metering"), report),
         authorize: service::authorize(
             config.authorize.unwrap_or_default(),
             config.namespaces.as_ref(),
@@ -135,6 +139,7 @@ pub(crate) fn check(
         accounts,
         resources,
         signals,
+        features,
         http: service::http(&config.http.unwrap_or_default(), &top.key("http"), report),
         log: service::log(&config.log.unwrap_or_default(), &top.key("log"), report),
     };

@@ -5,9 +5,9 @@ use crate::path::Path;
 /// Keys that will exist, by the path they would stand at. `*` is any key; entries of lists do not
 /// count.
 const KEYS: &[(&[&str], &[&str])] = &[
-    (&[], &["features", "prices"]),
-    (&["namespaces", "*", "request"], &["feature", "ticket"]),
-    (&["proxy", "routes"], &["feature", "ticket"]),
+    (&[], &["prices"]),
+    (&["namespaces", "*", "request"], &["ticket"]),
+    (&["proxy", "routes"], &["ticket"]),
     (&["resources", "*"], &["defer", "scale"]),
 ];
 

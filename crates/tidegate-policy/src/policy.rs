@@ -4,6 +4,7 @@ mod address;
 pub mod authorization;
 pub mod claims;
 pub mod envoy;
+mod feature;
 mod listener;
 pub mod planes;
 pub mod proxy;
@@ -17,6 +18,7 @@ pub use self::address::{Address, NotAnAddress};
 use self::authorization::Grant;
 use self::claims::RequestClaims;
 use self::envoy::EnvoyRatelimit;
+pub use self::feature::FeaturePolicy;
 pub use self::listener::{ListenerPolicy, ListenerRole, Tls};
 use self::proxy::Proxy;
 use self::resources::ResourcePolicy;
@@ -52,6 +54,8 @@ pub struct Policy {
     pub store: StoreChoice,
     /// The memory for counters.
     pub memory: Memory,
+    /// The record of who used what.
+    pub metering: Metering,
     /// The namespaces, by name in alphabetical order. May be empty.
     pub namespaces: Vec<NamespacePolicy>,
     /// The nodes on which the partitions of all tables lie; empty: one node that can do what all
@@ -63,6 +67,9 @@ pub struct Policy {
     pub resources: Vec<ResourcePolicy>,
     /// The signals in the order of the file. May be empty.
     pub signals: Vec<SignalConfig>,
+    /// The features of the services in the order of the file, at most
+    /// [`FeaturePolicy::COUNT_MAX`], with names of their own. May be empty.
+    pub features: Vec<FeaturePolicy>,
     /// The grants of callers; empty: every caller that reaches a listener may do everything.
     pub authorization: Vec<Grant>,
     /// Where gateway subrequests get their namespace and attributes from.
@@ -102,6 +109,7 @@ impl Policy {
             listen: running.listen.clone(),
             store: running.store.clone(),
             memory: Memory { waiting_bytes: self.memory.waiting_bytes, ..running.memory },
+            metering: running.metering,
             http: Http { bounds: running.http.bounds, ..self.http },
             log: Log { refusals: self.log.refusals, ..running.log.clone() },
             settings: self.settings.in_place_of(&running.settings),
@@ -184,6 +192,39 @@ impl Memory {
     pub const WAITING_BYTES_MIN: u64 = 1 << 20;
     /// The largest table, and the most memory for waiting requests: 1 TiB.
     pub const KEYS_BYTES_MAX: u64 = 1 << 40;
+}
+
+/// The record of who used what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metering {
+    /// How many tenants are tracked, 0 to [`Metering::TENANTS_MAX`]; default
+    /// [`Metering::TENANTS_DEFAULT`].
+    pub tenants: u32,
+    /// The memory for the history of resources in bytes, [`Metering::HISTORY_BYTES_MIN`] to
+    /// [`Metering::HISTORY_BYTES_MAX`], or 0 for none; default
+    /// [`Metering::HISTORY_BYTES_DEFAULT`].
+    pub history_bytes: usize,
+}
+
+impl Metering {
+    /// The tenants that are tracked unless told otherwise.
+    pub const TENANTS_DEFAULT: u32 = 10_000;
+    /// The most tenants that can be tracked.
+    pub const TENANTS_MAX: u32 = 1_000_000;
+    /// The memory for histories unless told otherwise: 16 MiB, a day of nine resources whose
+    /// samples name as much as they can, and of about thirty that name a few features.
+    pub const HISTORY_BYTES_DEFAULT: usize = 16 << 20;
+    /// The least memory for histories: 64 KiB.
+    pub const HISTORY_BYTES_MIN: u64 = 64 << 10;
+    /// The most memory for histories: 1 TiB.
+    pub const HISTORY_BYTES_MAX: u64 = 1 << 40;
+}
+
+impl Default for Metering {
+    fn default() -> Self {
+        Self { tenants: Self::TENANTS_DEFAULT, history_bytes: Self::HISTORY_BYTES_DEFAULT }
+    }
 }
 
 /// One namespace.

@@ -39,7 +39,7 @@ use planes::{AccountForm, NodeForm};
 use plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use proxy::ProxyConfig;
 use resources::{ResourceConfig, SignalForm};
-use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig};
+use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig, MeteringConfig};
 use store::StoreConfig;
 use tables::TableForm;
 
@@ -62,6 +62,10 @@ pub(crate) struct Config {
     /// The memory for counters. Default: `{}`.
     #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) memory: Option<MemoryConfig>,
+    /// The record of who used what: the tenants that are tracked, and the history of resources.
+    /// Default: `{}`.
+    #[cfg_attr(test, schemars(extend("x-reload" = false)))]
+    pub(crate) metering: Option<MeteringConfig>,
     /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's
     /// "domain"). A request with a name that is neither a namespace nor a domain of
     /// `envoy_ratelimit` is an error.
@@ -84,6 +88,11 @@ pub(crate) struct Config {
     /// none besides.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) signals: Option<Vec<SignalForm>>,
+    /// The names of the features of the services, as `[thumbnails, search]`, at most 1000. A
+    /// request that names one of them (`feature` of a route and of `request`) counts under that
+    /// name, and any other request as `other`; it decides nothing. Default: `[]`.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
+    pub(crate) features: Option<Vec<String>>,
     /// The grants of callers. With at least one grant, a caller without a grant is refused
     /// everywhere except health and the reverse proxy. Default: none, and then every caller that
     /// reaches a listener may do everything.
@@ -125,7 +134,8 @@ pub(crate) struct NamespaceConfig {
     pub(crate) costs: Option<Vec<CostRowConfig>>,
     /// The tables whose throughput is charged by requests with an `access`.
     pub(crate) tables: Option<Vec<TableForm>>,
-    /// The sources of further claims of requests: tenant, class, deadline, attempt and access.
+    /// The sources of further claims of requests: tenant, class, feature, deadline, attempt and
+    /// access.
     /// Default: `{}`.
     pub(crate) request: Option<RequestForm>,
 }

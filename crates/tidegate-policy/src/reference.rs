@@ -26,7 +26,7 @@ use crate::raw::resources::{
 };
 use crate::raw::service::{
     AuthorizeConfig, BoundsConfig, DecisionsForm, HttpConfig, ListenConfig, ListenerForm, LogConfig,
-    MemoryConfig, TlsForm,
+    MemoryConfig, MeteringConfig, TlsForm,
 };
 use crate::raw::store::{StoreConfig, StoreTlsConfig};
 use crate::raw::tables::{
@@ -116,6 +116,7 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             ),
         ReferencePage::new(&["store"]).section::<StoreConfig>("store").section::<StoreTlsConfig>("store.tls"),
         ReferencePage::new(&["memory"]).section::<MemoryConfig>("memory"),
+        ReferencePage::new(&["metering"]).section::<MeteringConfig>("metering"),
         ReferencePage::new(&["namespaces", "defaults", "request"])
             .section::<NamespaceConfig>("namespaces.NAME")
             .section::<DefaultsConfig>("namespaces.NAME.defaults")
@@ -145,7 +146,7 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             .section::<CeilingForm>("namespaces.NAME.tables[].partitions.ceiling")
             .section::<NodeForm>("nodes[]")
             .section::<AccountForm>("accounts[]"),
-        ReferencePage::new(&["resources", "signals"])
+        ReferencePage::new(&["resources", "signals", "features"])
             .section::<ResourceConfig>("resources.NAME")
             .section::<AdaptiveForm>("resources.NAME.concurrency")
             .section::<QueueForm>("resources.NAME.queue")

@@ -106,6 +106,7 @@ pub(super) fn request(
     let scope = SourceScope::Described;
     for (key, text, claim) in [
         ("tenant", &raw.tenant, &mut claims.tenant),
+        ("feature", &raw.feature, &mut claims.feature),
         ("deadline", &raw.deadline, &mut claims.deadline),
         ("attempt", &raw.attempt, &mut claims.attempt),
     ] {

@@ -12,8 +12,8 @@ use super::header::{HEADER_FIX, header_name, not_a_header};
 use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_file, check_name, check_path};
 use crate::path::Path;
 use crate::policy::{
-    Address, Authorize, Bounds, Decisions, Http, Level, ListenerPolicy, ListenerRole, Log, Memory, Sample,
-    Tls,
+    Address, Authorize, Bounds, Decisions, Http, Level, ListenerPolicy, ListenerRole, Log, Memory, Metering,
+    Sample, Tls,
 };
 use crate::printable::shown;
 use crate::problem::Report;
@@ -21,7 +21,7 @@ use crate::raw::NamespaceConfig;
 use crate::raw::name_map::NameMap;
 use crate::raw::service::{
     AuthorizeConfig, BoundsConfig, DecisionsForm, HttpConfig, LegacyHeadersConfig, LevelConfig, ListenConfig,
-    ListenerForm, LogConfig, MemoryConfig, TlsForm, WhenFullConfig,
+    ListenerForm, LogConfig, MemoryConfig, MeteringConfig, TlsForm, WhenFullConfig,
 };
 use crate::raw::text_or::TextOr;
 use crate::suggestion::nearest;
@@ -189,6 +189,24 @@ pub(super) fn memory(raw: &MemoryConfig, path: &Path, report: &mut Report<'_>) -
             WhenFullConfig::Admit => WhenFull::Admit,
         },
     }
+}
+
+pub(super) fn metering(raw: &MeteringConfig, path: &Path, report: &mut Report<'_>) -> Metering {
+    let bounds = (Metering::HISTORY_BYTES_MIN, Metering::HISTORY_BYTES_MAX);
+    let history_bytes = match raw.history.as_deref() {
+        Some("off" | "0") => {
+            report.effective(&path.key("history"), "off");
+            0
+        }
+        _ => memory_between(
+            ("history", raw.history.as_ref()),
+            Metering::HISTORY_BYTES_DEFAULT,
+            bounds,
+            path,
+            report,
+        ),
+    };
+    Metering { tenants: raw.tenants.unwrap_or(Metering::TENANTS_DEFAULT), history_bytes }
 }
 
 pub(super) fn authorize(

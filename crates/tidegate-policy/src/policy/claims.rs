@@ -1,6 +1,6 @@
-//! Where a request says more about itself than its attributes: class, tenant, deadline, attempt and
-//! the access to a table. Claims of callers are bounded here, so that nobody ranks its own requests
-//! above those of others.
+//! Where a request says more about itself than its attributes: class, tenant, feature, deadline,
+//! attempt and the access to a table. Claims of callers are bounded here, so that nobody ranks its
+//! own requests above those of others.
 
 use std::collections::BTreeMap;
 
@@ -93,6 +93,9 @@ pub struct RequestClaims {
     /// one that its requests may claim, in place of the ceiling. At most
     /// [`RequestClaims::TENANTS_MAX`].
     pub tenants: BTreeMap<String, Class>,
+    /// Where the feature is found, one of [`Policy::features`](super::Policy::features). Default
+    /// `entry.feature`.
+    pub feature: ValueSource,
     /// Where a request says how many milliseconds its caller waits, 1 to 10 digits. Default
     /// `entry.tidegate-deadline-ms`.
     pub deadline: ValueSource,
@@ -116,6 +119,7 @@ impl Default for RequestClaims {
             tenant: entry("tenant"),
             class: ClassSource { from: Some(entry(CLASS)), ..ClassSource::default() },
             tenants: BTreeMap::new(),
+            feature: entry("feature"),
             deadline: entry(DEADLINE_MS.as_str()),
             attempt: entry(ATTEMPT.as_str()),
             access: None,

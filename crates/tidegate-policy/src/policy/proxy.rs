@@ -243,6 +243,9 @@ pub struct Route {
     pub attributes: Vec<(String, ValueSource)>,
     /// The name of one of [`Route::attributes`], which says who pays.
     pub tenant: Option<String>,
+    /// Where the feature of a request is found, one of
+    /// [`Policy::features`](super::Policy::features). Default none.
+    pub feature: Option<ValueSource>,
     /// Where the class of a request is found, and its bound.
     pub class: ClassSource,
     /// Where a request says how many milliseconds its caller waits, beside `grpc-timeout` and
@@ -288,6 +291,7 @@ impl Route {
             namespace: None,
             attributes: Vec::new(),
             tenant: None,
+            feature: None,
             class: ClassSource::default(),
             deadline: None,
             attempt: ValueSource::Header(ATTEMPT),
@@ -306,7 +310,8 @@ impl Route {
         let attributes = self.attributes.iter().map(|(_, source)| source);
         let access = self.access.iter().flat_map(AccessSources::sources);
         let headers = self.headers.iter().map(|(source, _)| source);
-        let claims = attributes.chain(&self.class.from).chain(&self.deadline).chain([&self.attempt]);
+        let claims = attributes.chain(&self.class.from).chain(&self.feature);
+        let claims = claims.chain(&self.deadline).chain([&self.attempt]);
         claims.chain(access).chain(headers).chain(&self.cost.from)
     }
 }

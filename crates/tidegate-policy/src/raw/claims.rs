@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::name_map::NameMap;
 
-/// Claims of a request beside the attributes that limits look at: tenant, class, deadline, attempt
-/// and access.
+/// Claims of a request beside the attributes that limits look at: tenant, class, feature, deadline,
+/// attempt and access.
 ///
 /// For protocols that describe a request by names and values: Envoy's descriptors, `TG.CHECK`,
 /// gateway subrequests and the bodies of the API. A source is `entry.NAME`, the entry or attribute
@@ -26,6 +26,9 @@ pub(crate) struct RequestForm {
     /// that their requests may claim, in place of the ceiling of `class`. At most 10000. Default:
     /// `{}`.
     pub(crate) tenants: Option<NameMap<ClassConfig>>,
+    /// The source of the feature, one of `features`, beside the member `feature` of the API.
+    /// Default: `entry.feature`.
+    pub(crate) feature: Option<String>,
     /// The source of how many milliseconds the caller waits. Default: `entry.tidegate-deadline-ms`.
     pub(crate) deadline: Option<String>,
     /// The source of how many attempts there were before this one; demand counts first attempts

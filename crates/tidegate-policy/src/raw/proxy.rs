@@ -165,6 +165,9 @@ pub(crate) struct RouteConfig {
     pub(crate) class: Option<ClassForm>,
     /// The attribute that says who pays. Default: none.
     pub(crate) tenant: Option<String>,
+    /// The source of the feature, one of `features`, as `path.0`, `header.NAME` or text in double
+    /// quotes. Default: none.
+    pub(crate) feature: Option<String>,
     /// The source of how many milliseconds the caller waits, beside `grpc-timeout` and the header
     /// `tidegate-deadline-ms`; the name of a header alone is that header. Default: none.
     pub(crate) deadline: Option<String>,

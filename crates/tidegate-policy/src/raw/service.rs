@@ -128,6 +128,21 @@ pub(crate) enum WhenFullConfig {
     Admit,
 }
 
+/// The record of who used what.
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "metering")]
+pub(crate) struct MeteringConfig {
+    /// How many tenants are tracked, 0 to 1000000, divided among the namespaces. The work of
+    /// further ones is added to the `other` of their namespace. Default: `10000`.
+    #[cfg_attr(test, schemars(range(max = 1_000_000)))]
+    pub(crate) tenants: Option<u32>,
+    /// The memory for the history of resources, 64KiB to 1TiB, in equal parts for each resource; a
+    /// part that is too small drops the oldest minutes of the day. `0` and `off` keep none.
+    /// Default: `16MiB`.
+    pub(crate) history: Option<String>,
+}
+
 /// The source of namespace and attributes for gateway subrequests (`/v1/authorize`), beside the
 /// query.
 #[derive(Debug, Default, Deserialize)]

@@ -8,6 +8,7 @@ use crate::{problems, settings, warnings};
 
 const POLICY: &str = "
 listen: { proxy: 127.0.0.1:8000 }
+features: [reports, search]
 authorization: [{ name: batch, token: 0123456789abcdef, namespaces: [shop], ceiling: sheddable }]
 namespaces:
   shop:
@@ -16,6 +17,7 @@ namespaces:
     request:
       tenant: entry.account
       class: { from: entry.class, default: sheddable, ceiling: critical }
+      feature: entry.part
       tenants: { gold: critical_plus, batch: sheddable }
       deadline: entry.wait
       attempt: '\"1\"'
@@ -31,6 +33,7 @@ proxy:
       attributes: { account: jwt.sub }
       tenant: account
       class: { from: jwt.class }
+      feature: path.0
       deadline: query.wait
       attempt: jwt.attempt
       access: { table: '\"orders\"', key: path.1, kind: method, size: header.content-length }
@@ -43,6 +46,8 @@ fn a_namespace_and_a_route_say_where_requests_describe_themselves() {
     let shop = &policy.namespace("shop").unwrap().request;
     assert_eq!(shop.tenant.to_string(), "entry.account");
     assert_eq!((shop.class.default, shop.class.ceiling), (Class::Sheddable, Class::Critical));
+    assert_eq!(shop.feature.to_string(), "entry.part");
+    assert_eq!(RequestClaims::default().feature.to_string(), "entry.feature");
     assert_eq!(shop.tenants.get("gold"), Some(&Class::CriticalPlus));
     let sources: Vec<String> = shop.access.as_ref().unwrap().sources().map(ToString::to_string).collect();
     assert_eq!(sources, ["\"orders\"", "entry.account", "entry.op", "entry.bytes"]);
@@ -50,8 +55,9 @@ fn a_namespace_and_a_route_say_where_requests_describe_themselves() {
     let route = &policy.proxy.routes[0];
     assert_eq!(route.class.ceiling, Class::CriticalPlus, "a claim of a token is not the client's");
     let sources: Vec<String> = route.sources().map(ToString::to_string).collect();
-    let expected = ["jwt.sub", "jwt.class", "query.wait", "jwt.attempt", "\"orders\"", "path.1", "method"];
-    assert_eq!(sources[..7], expected);
+    let expected =
+        ["jwt.sub", "jwt.class", "path.0", "query.wait", "jwt.attempt", "\"orders\"", "path.1", "method"];
+    assert_eq!(sources[..8], expected);
     assert_eq!(policy.authorization[0].ceiling, Class::Sheddable);
 }
 
@@ -111,7 +117,17 @@ fn a_source_or_table_that_cannot_be_is_told_with_its_place_and_a_fix() {
             "namespaces.shop.request.class.ceiling: the ceiling sheddable is below the default critical; raise it",
         ),
         ("gold: critical_plus", "gold: urgent", "namespaces.shop.request.tenants.gold: "),
-        ("tenants: { gold", "feature: entry.f\n      tenants: { gold", "namespaces.shop.request.feature: "),
+        ("tenants: { gold", "ticket: entry.t\n      tenants: { gold", "namespaces.shop.request.ticket: "),
+        (
+            "feature: entry.part",
+            "feature: path.0",
+            "namespaces.shop.request.feature: \"path.0\" is a part of an HTTP request that only the reverse proxy sees",
+        ),
+        (
+            "feature: path.0",
+            "feature: entry.part",
+            "proxy.routes[0].feature: \"entry.part\" is an entry of a descriptor, and a proxied request has none",
+        ),
         (
             "jwt: { unverified: true }",
             "waiting: 1",

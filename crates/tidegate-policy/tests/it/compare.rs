@@ -474,11 +474,13 @@ namespaces: { api: { limits: [] } }",
     "listen: { http: 127.0.0.1:2, admin: 127.0.0.1:3, grpc: 127.0.0.1:4, resp: 127.0.0.1:5, proxy: 127.0.0.1:6 }
 store: { kind: embedded, durability: interval }
 memory: { keys: 64MiB, waiting: 1MiB, when_full: admit }
+metering: { tenants: 0, history: off }
 namespaces: { api: { limits: [], costs: [{ cost: 2 }] } }
 nodes: [{ name: n, units: 9000 }]
 accounts: [{ name: a, read: 9, write: 9 }]
 resources: { app: { concurrency: 9 } }
 signals: [{ name: s, source: in_flight }]
+features: [search]
 authorization: [{ token: ada-has-a-long-token, namespaces: [api] }]
 authorize: { headers: { x-user: user }, namespace: api }
 proxy: { upstreams: { app: { servers: ['http://127.0.0.1:1'] } }, routes: [{ name: r, upstream: app, match: { path: / } }] }
@@ -501,6 +503,7 @@ fn a_policy_in_place_of_another_takes_over_what_the_comparison_says_and_leaves_t
     let inner = [
         ("listen", "listen"),
         ("memory", "memory"),
+        ("metering", "metering"),
         ("http", "http"),
         ("http.bounds", "bounds"),
         ("log", "log"),

@@ -9,6 +9,7 @@ mod decisions;
 mod defaults;
 mod documents;
 mod envoy;
+mod features;
 mod grpc;
 mod limits;
 mod listeners;

@@ -30,7 +30,7 @@ fn an_unknown_key_is_told_the_nearest_one() {
         (
             "zebra: 1",
             &[
-                "t.yaml:1:1: zebra: unknown key \"zebra\"; use one of accounts, authorization, authorize, envoy_ratelimit, http, listen, log, memory, namespaces, nodes, proxy, resources, signals or store",
+                "t.yaml:1:1: zebra: unknown key \"zebra\"; use one of accounts, authorization, authorize, envoy_ratelimit, features, http, listen, log, memory, metering, namespaces, nodes, proxy, resources, signals or store",
             ],
         ),
         (
@@ -273,6 +273,20 @@ fn sizes_times_and_counts_stay_in_their_bounds() {
             &[
                 "t.yaml:1:17: memory.keys: keys \"256MB\" is not a size; write a whole number with B, KiB, MiB, GiB or TiB, for example 256MiB",
             ],
+        ),
+        (
+            "metering: { history: 63KiB }",
+            &["t.yaml:1:22: metering.history: history \"63KiB\" is too small; use a size from 64KiB to 1TiB"],
+        ),
+        (
+            "metering: { history: on }",
+            &[
+                "t.yaml:1:22: metering.history: history \"on\" is not a size; write a whole number with B, KiB, MiB, GiB or TiB, for example 256MiB",
+            ],
+        ),
+        (
+            "metering: { tenants: 1000001 }",
+            &["t.yaml:1:22: metering.tenants: 1000001 is out of range; use a whole number from 0 to 1000000"],
         ),
         (
             "http: { bounds: { body: 1GiB } }",

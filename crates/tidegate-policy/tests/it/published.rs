@@ -187,6 +187,7 @@ fn writing_a_default_out_changes_nothing() {
         ("store", "store: { kind: embedded, durability: interval, $ }".to_owned()),
         ("store", "store: { kind: redis, urls: [redis://h], $ }".to_owned()),
         ("memory", "memory: { $ }".to_owned()),
+        ("metering", "metering: { $ }".to_owned()),
         ("authorize", "authorize: { $ }".to_owned()),
         ("http", "http: { $ }".to_owned()),
         ("bounds", "http: { bounds: { $ } }".to_owned()),

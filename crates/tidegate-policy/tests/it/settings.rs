@@ -54,11 +54,20 @@ fn an_almost_empty_file_has_every_default() {
     assert_eq!((http.role, http.insecure), (ListenerRole::Http, false));
     assert_eq!(http.address, Address::Tcp("127.0.0.1:8080".parse().unwrap()));
     assert_eq!((policy.memory.keys_bytes, policy.memory.when_full), (256 << 20, WhenFull::Refuse));
+    assert_eq!((policy.metering.tenants, policy.metering.history_bytes), (10_000, 16 << 20));
     assert!(policy.namespaces.is_empty() && policy.authorize.headers.is_empty());
     assert!(!policy.http.rate_limit_headers && !policy.http.x_rate_limit_headers);
     assert_eq!(policy.http.bounds, tidegate_policy::policy::Bounds::default());
     assert_eq!((policy.log.level, policy.log.format), (Level::Info, Format::Text));
     assert_eq!(policy.log.refusals, Rate::per_second(10).ok());
+}
+
+#[test]
+fn the_history_of_resources_is_a_size_or_off() {
+    for (text, bytes) in [("64KiB", 64 << 10), ("1GiB", 1 << 30), ("off", 0), ("0", 0), ("'0'", 0)] {
+        let policy = settings(&format!("metering: {{ history: {text}, tenants: 0 }}"));
+        assert_eq!((policy.metering.history_bytes, policy.metering.tenants), (bytes, 0), "{text}");
+    }
 }
 
 #[test]

@@ -87,6 +87,9 @@ pub(super) fn route(
     if let Some(raw) = &raw.class {
         route.class = claims::class(raw, SCOPE, &path.key("class"), report);
     }
+    if let Some(text) = &raw.feature {
+        route.feature = claims::source(text, SCOPE, &path.key("feature"), report);
+    }
     if let Some(text) = &raw.deadline {
         route.deadline = deadline(text, &path.key("deadline"), report);
     }
@@ -173,6 +176,7 @@ fn needs_keys(raw: &RouteConfig, proxy: &ProxyConfig, path: &Path, report: &mut 
     let claims = [
         ("class", class),
         ("cost", cost),
+        ("feature", raw.feature.as_ref()),
         ("deadline", raw.deadline.as_ref()),
         ("attempt", raw.attempt.as_ref()),
     ];
