@@ -72,6 +72,13 @@ pub(crate) enum Command {
     /// --class and --resource choose others.
     #[command(after_help = exit::OPERATING)]
     Top(operator_commands::Top),
+    /// Show what was offered, and how it ended: by namespace, tenant, feature and resource
+    ///
+    /// Counts are of the daemon that is asked, since its row began, through its listener for
+    /// operators. With several --at, the rows of all members are added up. A namespace needs the
+    /// verb `inspect` there, all of them need it everywhere.
+    #[command(after_help = exit::OPERATING)]
+    Usage(operator_commands::Usage),
     /// List the limits in force, and which policy they are of
     ///
     /// With --markdown it prints the limits as a page for the callers who are held to them.

@@ -73,8 +73,9 @@ async fn check_in_words(
 ) -> Result<CheckAnswer, ClientError> {
     let resource = options.resource.iter().map(|name| ("resource".to_owned(), name.clone()));
     let class = options.class.iter().map(|class| (CLASS.to_owned(), word(*class)));
+    let feature = options.feature.iter().map(|name| ("feature".to_owned(), name.clone()));
     let wait = options.wait.map(|wait| (WAIT_MS.to_owned(), whole_millis(wait).to_string()));
-    let words = question.access.words().into_iter().chain(resource).chain(class).chain(wait);
+    let words = question.access.words().into_iter().chain(resource).chain(class).chain(feature).chain(wait);
     let words: Vec<_> = words.collect();
     let question = Question {
         attributes: question.attributes.iter().cloned().chain(words).collect(),

@@ -29,6 +29,7 @@ mod simulate;
 mod token;
 mod top;
 mod unused_attributes;
+mod usage;
 mod validate;
 mod wrong_arguments;
 
@@ -49,6 +50,7 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Usage(arguments) => usage::run(&arguments),
         Command::Limits(arguments) => limits::run(&arguments),
         Command::Override(arguments) => overrides::run(&arguments),
         Command::Block(arguments) => blocks::run(&arguments),

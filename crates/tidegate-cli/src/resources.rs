@@ -1,5 +1,11 @@
 //! `tidegate resources`.
 
+mod history;
+mod local_time;
+mod picture;
+mod svg_plot;
+mod terminal_plot;
+
 use std::fmt::Write as _;
 
 use tidegate_wire::display::HumanDuration;
@@ -7,7 +13,7 @@ use tidegate_wire::resources::{ResourceBody, ResourcesBody, SignalBody};
 use tidegate_wire::text::shortened;
 
 use crate::arguments::request::Resources;
-use crate::client::{self, print, wait_for};
+use crate::client::{self, print, target, wait_for};
 use crate::columns::{Columns, one_line};
 use crate::exit::Exit;
 
@@ -15,7 +21,12 @@ use crate::exit::Exit;
 const SHOWN_BYTES: usize = 40;
 
 pub(crate) fn run(arguments: &Resources) -> Exit {
-    print(arguments.json, wait_for(client::get::<ResourcesBody>(&arguments.daemon, "/v1/resources")), table)
+    if arguments.plot || arguments.svg.is_some() || arguments.saved.is_some() {
+        return history::draw(arguments);
+    }
+    let query: Vec<_> = arguments.name.iter().map(|name| ("resource", name.as_str())).collect();
+    let target = target("/v1/resources", &query);
+    print(arguments.json, wait_for(client::get::<ResourcesBody>(&arguments.daemon, &target)), table)
 }
 
 /// For people: a headline for each resource, and below it a line for each class and each signal.

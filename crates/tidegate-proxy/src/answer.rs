@@ -265,6 +265,9 @@ async fn decide<D: DecisionPoint>(
     let tenant = config.tenant.as_deref();
     request.tenant =
         tenant.and_then(|tenant| pairs.iter().find(|(name, _)| *name == tenant).map(|(_, value)| *value));
+    let feature = config.feature.as_ref().map(|source| values.value_of_any_length(source)).transpose()?;
+    let feature = feature.flatten();
+    request.feature = feature.as_deref();
     let claimed = class::claimed(&config.class, values, routed.is_trusted)?;
     let (decisions, policy, driver) = (&*proxy.decisions, &*in_force.policy, &proxy.context.driver);
     request.attempt = attempt(routed)?;

@@ -68,6 +68,12 @@ impl<'a> RequestValues<'a> {
         Ok(value)
     }
 
+    /// The same of any length, for a value that is compared with known names and that no counter is
+    /// named by.
+    pub fn value_of_any_length(&self, source: &'a ValueSource) -> Result<Option<Cow<'a, str>>, Rejection> {
+        self.read(source)
+    }
+
     fn read(&self, source: &'a ValueSource) -> Result<Option<Cow<'a, str>>, Rejection> {
         Ok(match source {
             ValueSource::Header(name) => header_value(source, name, &self.parts.headers)?,

@@ -17,8 +17,8 @@ pub trait DecisionPoint: Send + Sync + 'static {
     /// A policy in force, with its engine.
     type Policy: AsRef<Engine> + Send + Sync + 'static;
 
-    /// The request, whose namespace, tenant and resource are set, with its class and its access,
-    /// and how long it may wait.
+    /// The request, whose namespace, tenant, feature and resource are set, with its class and its
+    /// access, and how long it may wait.
     ///
     /// The class is the claimed one as far as the policy allows it, else the tenant's, else
     /// `default`. Parts that name no table make no access. The wait is `own`, that of the route,

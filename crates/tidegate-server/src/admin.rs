@@ -7,8 +7,10 @@ pub(crate) mod limit_descriptions;
 pub mod overrides;
 pub(crate) mod permits;
 pub(crate) mod readiness;
+pub(crate) mod resource_history;
 pub(crate) mod resources;
 pub(crate) mod tables;
+pub(crate) mod usage;
 
 use core::time::Duration;
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! The claims of a request: tenant, class, deadline and number of attempts.
+//! The claims of a request: tenant, class, feature, deadline and number of attempts.
 //!
 //! The policy says where each is found ([`RequestClaims`]); here it is only looked up. A class is
 //! bounded by the grant of the caller, and by the tenant's class or the ceiling of the namespace.
@@ -64,8 +64,8 @@ impl ClaimSettings {
         self.namespaces.get(namespace).unwrap_or(&DEFAULT)
     }
 
-    /// Whether an attribute names the tenants of a namespace: in its `request`, or in a route of the
-    /// proxy.
+    /// Whether an attribute names the tenants of a namespace: in its `request`, or in a route of
+    /// the proxy.
     pub(crate) fn names_tenants(&self, namespace: &str, attribute: &str) -> bool {
         matches!(&self.of_namespace(namespace).tenant, ValueSource::Entry(name) if name == attribute)
             || self.routes_of(namespace).iter().any(|route| route.attribute.as_deref() == Some(attribute))
@@ -125,23 +125,29 @@ impl ClaimSettings {
 
 /// The claims of a request that do not come from its attributes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OwnClaims {
+pub(crate) struct OwnClaims<'a> {
     pub(crate) class: Option<Class>,
+    pub(crate) feature: Option<&'a str>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) attempt: Option<u32>,
 }
 
-impl OwnClaims {
+impl<'a> OwnClaims<'a> {
     /// A class, and what the headers of the request say.
     pub(crate) fn from_headers(class: Option<Class>, headers: &HeaderMap) -> Result<Self, Fault> {
         let deadline = in_header(headers, &DEADLINE_MS, parse_deadline_ms, DEADLINE_FORM)?;
         let attempt = in_header(headers, &ATTEMPT, parse_attempt, ATTEMPT_FORM)?;
-        Ok(Self { class, deadline, attempt })
+        Ok(Self { class, feature: None, deadline, attempt })
     }
 
     /// A class alone.
     pub(crate) fn from_class(class: Option<Class>) -> Self {
         Self { class, ..Self::default() }
+    }
+
+    /// The same with the feature that a body names.
+    pub(crate) fn feature(self, feature: Option<&'a str>) -> Self {
+        Self { feature, ..self }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::claims::ClaimSettings;
 use crate::envoy::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
 pub use tidegate_net::reply::OlderHeaders;
-use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole};
+use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole, Metering};
 
 /// How a daemon listens and answers. Everything but the addresses has a default.
 #[derive(Clone, Debug)]
@@ -50,6 +50,8 @@ pub struct ServerConfig {
     pub refusal_lines: Option<Rate>,
     /// Which older header families are sent beside `RateLimit`. Default none.
     pub older_headers: OlderHeaders,
+    /// The record of who used what. Default: that of a policy without it.
+    pub metering: Metering,
 }
 
 impl Default for ServerConfig {
@@ -68,6 +70,7 @@ impl Default for ServerConfig {
             claims: ClaimSettings::default(),
             refusal_lines: Rate::per_second(10).ok(),
             older_headers: OlderHeaders::default(),
+            metering: Metering::default(),
         }
     }
 }

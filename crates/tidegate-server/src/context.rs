@@ -4,12 +4,13 @@
 //! concerns the daemon as a whole by [`ProtocolHooks`]; only the assembly in `daemon.rs` knows all
 //! protocols.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use tidegate_driver::Driver;
 use tidegate_net::connections::Connections;
+use tidegate_overload::HistorySet;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
 
@@ -44,6 +45,9 @@ pub(crate) struct DaemonContext {
     pub(crate) shared: Option<Arc<SharedStore>>,
     /// This member among those that share the store.
     pub(crate) members: Option<Arc<Members>>,
+    /// The name of this daemon beside the numbers that it alone has counted: its id among the
+    /// members that share the store, otherwise the address at which it listens.
+    pub(crate) member: String,
     /// Whether what members share is known here; always, where nothing is shared.
     pub(crate) has_joined: AtomicBool,
     pub(crate) decisions: Option<Arc<Decisions>>,
@@ -52,6 +56,8 @@ pub(crate) struct DaemonContext {
     pub(crate) config: ServerConfig,
     pub(crate) metrics: Metrics,
     pub(crate) refused_keys: RefusedKeys,
+    /// The last day of each resource, which the tick of the daemon writes.
+    pub(crate) histories: Mutex<HistorySet>,
     pub(crate) connections: Arc<Connections>,
     /// Whether new requests are welcome: not before all listeners are open, and not while draining.
     pub(crate) is_ready: AtomicBool,

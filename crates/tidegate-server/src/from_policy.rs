@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Timestamp, random_seed};
-use tidegate_engine::{BuildError, Engine, EngineConfig, LeaseConfig, Lineage, NoteError};
+use tidegate_engine::{
+    BuildError, Engine, EngineBuilder, EngineConfig, LeaseConfig, Lineage, MeterConfig, NoteError,
+};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
 use tidegate_store::{MemberStore, MemoryConfig, MemoryStore, NoteKind, Store, StoreError};
@@ -110,7 +112,7 @@ pub async fn serve_on(
             let member = random_seed()[0];
             let mut engine = engine_config(policy, seed, true);
             engine.leases = Some(LeaseConfig::new(member));
-            let engine = Engine::builder(engine).namespaces(namespaces(policy)).build()?;
+            let engine = metered(engine, policy, clock.now()).build()?;
             let engine = with_planes(&engine, policy, clock.now())?;
             // Until the store has reported how many members there are.
             let engine = engine.with_members(redis.members)?.unwrap_or(engine);
@@ -209,8 +211,7 @@ fn warn_if_readable(store: &RedbStore) {
 /// [`tidegate_core::random_seed`].
 pub fn engine(policy: &Policy, seed: [u64; 4], now: Timestamp) -> Result<Engine, BuildError> {
     // One machine with its memory: every limit is decided here, exact ones too.
-    let engine =
-        Engine::builder(engine_config(policy, seed, false)).namespaces(namespaces(policy)).build()?;
+    let engine = metered(engine_config(policy, seed, false), policy, now).build()?;
     with_planes(&engine, policy, now)
 }
 
@@ -228,8 +229,7 @@ async fn engine_from(
         namespace.flat_map(|namespace| &namespace.limits).collect()
     };
     let (overrides, rewritten) = overrides_in(&store.notes(NoteKind::Override).await?, limits_of);
-    let engine = Engine::builder(engine_config(policy, seed, true))
-        .namespaces(namespaces(policy))
+    let engine = metered(engine_config(policy, seed, true), policy, now)
         .lineage(lineage.clone())
         .overrides(overrides)
         .build()?;
@@ -247,6 +247,15 @@ async fn engine_from(
         kept(engine.restore_block(&note, now));
     }
     Ok(engine)
+}
+
+/// The builder of an engine with the namespaces of a policy, which counts the use of requests from
+/// `now` on.
+fn metered(config: EngineConfig, policy: &Policy, now: Timestamp) -> EngineBuilder {
+    Engine::builder(config)
+        .namespaces(namespaces(policy))
+        .metering(MeterConfig::new(policy.metering.tenants), now)
+        .features(policy.features.iter().map(|feature| feature.name.as_str()))
 }
 
 /// A secret that names of permits are made with.

@@ -315,7 +315,8 @@ fn status_of(daemon: &DaemonContext, fault: &Fault) -> Status {
         FaultCode::UnknownNamespace
         | FaultCode::UnknownLimit
         | FaultCode::UnknownSignal
-        | FaultCode::UnknownPermit => Code::NotFound,
+        | FaultCode::UnknownPermit
+        | FaultCode::UnknownTenant => Code::NotFound,
         FaultCode::Unauthenticated => Code::Unauthenticated,
         FaultCode::Forbidden => Code::PermissionDenied,
         FaultCode::BodyTimeout => Code::DeadlineExceeded,

@@ -11,6 +11,7 @@ mod envoy_hits;
 pub(crate) mod limits;
 mod planes;
 mod series;
+mod usage;
 
 use core::fmt;
 use std::sync::Arc;
@@ -201,6 +202,36 @@ pub const TABLE: &[(&str, &str)] = &[
     ("tidegate_resource_outcomes", "First attempts of requests for a resource by what became of them"),
     ("tidegate_resource_class_offered", "First attempts of requests for a resource by class"),
     ("tidegate_resource_class_outcomes", "First attempts of requests for a resource by class and outcome"),
+    ("tidegate_usage_requests", "Requests by namespace, class and outcome"),
+    ("tidegate_usage_units", "Units of admitted requests by namespace and class"),
+    (
+        "tidegate_usage_place_seconds",
+        "Time that admitted requests were in flight, by namespace and class, where the end of their work is known",
+    ),
+    (
+        "tidegate_usage_wait_seconds",
+        "Time that requests waited until they were decided, by namespace and class",
+    ),
+    ("tidegate_feature_requests", "Requests by feature, class and outcome"),
+    ("tidegate_feature_units", "Units of admitted requests by feature and class"),
+    (
+        "tidegate_feature_place_seconds",
+        "Time that admitted requests were in flight, by feature and class, where the end of their work is known",
+    ),
+    (
+        "tidegate_feature_wait_seconds",
+        "Time that requests waited until they were decided, by feature and class",
+    ),
+    ("tidegate_resource_requests", "Requests by resource, class and outcome, repeated attempts included"),
+    ("tidegate_resource_units", "Units of admitted requests by resource and class"),
+    (
+        "tidegate_resource_place_seconds",
+        "Time that admitted requests were in flight, by resource and class, where the end of their work is known",
+    ),
+    (
+        "tidegate_resource_wait_seconds",
+        "Time that requests waited until they were decided, by resource and class",
+    ),
     ("tidegate_build_info", "The running version"),
 ];
 

@@ -59,6 +59,7 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         planes: PlaneSettings::from_policy(policy),
         claims: ClaimSettings::from_policy(policy),
         refusal_lines: policy.log.refusals,
+        metering: policy.metering,
         older_headers: OlderHeaders {
             ratelimit: policy.http.rate_limit_headers,
             x_ratelimit: policy.http.x_rate_limit_headers,

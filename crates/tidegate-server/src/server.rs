@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwap;
 use tidegate_capacity::plan::Plan;
@@ -13,6 +13,7 @@ use tidegate_engine::{Engine, TickAction};
 use tidegate_net::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
 use tidegate_net::file_backed::{Refresh, look_at};
 use tidegate_net::tls::{Tls, TlsFiles};
+use tidegate_overload::HistorySet;
 use tidegate_policy::{Policy, policy};
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
@@ -126,6 +127,8 @@ impl Server {
         let DaemonParts { fingerprint, embedded, shared, member, history, decisions } = parts;
         let members =
             member.map(|member| Arc::new(Members::new(member, http.map(|one| &one.bound), clock.now())));
+        let address = http.or(listeners.first()).map(|one| one.bound.to_string());
+        let name = members.as_ref().map(|members| members.name()).or(address).unwrap_or_default();
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
         join_namespaces_of_requests(&engine, &config);
@@ -163,9 +166,11 @@ impl Server {
             has_joined: AtomicBool::new(shared.is_none()),
             shared,
             members,
+            member: name,
             decisions,
             metrics,
             refused_keys: RefusedKeys::new(random_seed(), clock.now()),
+            histories: Mutex::new(HistorySet::new(config.metering.history_bytes)),
             is_ready: AtomicBool::new(true),
             protocols: protocols.hooks(),
             connections,
@@ -439,6 +444,7 @@ async fn tick(daemon: Arc<DaemonContext>) {
     let mut at = daemon.clock.now();
     loop {
         let tick = daemon.driver.tick_at(at).await;
+        daemon.observe_resources();
         for plan in &tick.reshaped {
             log_reshaped(plan);
         }

@@ -119,6 +119,12 @@ impl ConcurrencyLayer {
         Self(self.0.tenant(extract))
     }
 
+    /// The feature that a request is for; see [`AdmitLayer::feature`].
+    #[must_use]
+    pub fn feature(self, extract: impl Extract) -> Self {
+        Self(self.0.feature(extract))
+    }
+
     /// The clock that waiting uses; see [`AdmitLayer::clock`].
     #[must_use]
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {

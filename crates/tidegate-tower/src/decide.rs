@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use smallvec::SmallVec;
-use tidegate_core::{Refusal, Timestamp};
+use tidegate_core::{Attributes, Refusal, Timestamp};
 use tidegate_driver::{Decided, PendingRequest};
 use tidegate_engine::{Decision, Engine, Permit, Request, RequestError, Step};
 use tidegate_wire::{Fault, FaultCode};
@@ -80,6 +80,8 @@ impl Settings {
             None => request.attributes.get("tenant").map(Cow::Borrowed),
         };
         request.tenant = tenant.as_deref();
+        let feature = self.feature_of(head, request.attributes)?;
+        request.feature = feature.as_deref();
         request.resource = self.resource.as_deref();
         if let Some(extract) = &self.class
             && let Some(class) = take("class", &**extract, head)?
@@ -111,6 +113,18 @@ impl Settings {
                 Begun::Later(Box::pin(decide_later(Arc::clone(self), driving, format)))
             }
         })
+    }
+
+    /// The feature of a request. It names no counter, so that a name of any length is taken.
+    fn feature_of<'h>(
+        &'h self,
+        head: &Head<'h>,
+        attributes: Attributes<'h>,
+    ) -> Result<Option<Cow<'h, str>>, Fault> {
+        match &self.feature {
+            Some(extract) => extract.extract(head).map_err(Rejection::into_fault),
+            None => Ok(attributes.get("feature").map(Cow::Borrowed)),
+        }
     }
 
     fn admitted(self: &Arc<Self>, permit: Permit, engine: &Engine) -> Verdict {
@@ -161,3 +175,6 @@ async fn decide_later(settings: Arc<Settings>, driving: PendingRequest, format: 
     let decided = driving.decided().await;
     settings.conclude(decided, format)
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,7 +53,7 @@ pub const WAITERS_MAX: usize = WAITING_BOUNDS.requests;
 /// ```
 #[derive(Clone)]
 pub struct AdmitLayer {
-    settings: Arc<Settings>,
+    pub(crate) settings: Arc<Settings>,
 }
 
 impl AdmitLayer {
@@ -95,6 +95,7 @@ impl AdmitLayer {
             resource: None,
             attributes: Vec::new(),
             tenant: None,
+            feature: None,
             class: None,
             cost: None,
             timeout: None,
@@ -182,6 +183,14 @@ impl AdmitLayer {
     #[must_use]
     pub fn tenant(self, extract: impl Extract) -> Self {
         self.with(|settings| settings.tenant = Some(Arc::new(extract)))
+    }
+
+    /// The feature of the service that a request is for, such as `thumbnails`; it decides nothing.
+    /// Default: the attribute `feature`, if there is one. A name of any length is taken; one that
+    /// is longer than 128 bytes is of no listed feature.
+    #[must_use]
+    pub fn feature(self, extract: impl Extract) -> Self {
+        self.with(|settings| settings.feature = Some(Arc::new(extract)))
     }
 
     /// The class of a request, by name. Absent is the default class; an

@@ -27,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) resource: Option<Arc<str>>,
     pub(crate) attributes: Vec<(Box<str>, Arc<dyn Extract>)>,
     pub(crate) tenant: Option<Arc<dyn Extract>>,
+    pub(crate) feature: Option<Arc<dyn Extract>>,
     pub(crate) class: Option<Arc<dyn Extract>>,
     pub(crate) cost: Option<CostOf>,
     pub(crate) timeout: Option<TimeoutOf>,

@@ -48,6 +48,8 @@ pub enum FaultCode {
     UnknownSignal,
     /// No such permit: never given, already settled, or expired.
     UnknownPermit,
+    /// A tenant whose use is not tracked.
+    UnknownTenant,
     /// Nobody that is known asks.
     Unauthenticated,
     /// The caller has no grant for this.
@@ -81,7 +83,7 @@ pub enum FaultCode {
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::MalformedBody,
         Self::MalformedQuery,
         Self::MalformedHost,
@@ -94,6 +96,7 @@ impl FaultCode {
         Self::UnknownResource,
         Self::UnknownSignal,
         Self::UnknownPermit,
+        Self::UnknownTenant,
         Self::Unauthenticated,
         Self::Forbidden,
         Self::MethodNotAllowed,
@@ -125,6 +128,7 @@ impl FaultCode {
             Self::UnknownResource => "unknown_resource",
             Self::UnknownSignal => "unknown_signal",
             Self::UnknownPermit => "unknown_permit",
+            Self::UnknownTenant => "unknown_tenant",
             Self::Unauthenticated => "unauthenticated",
             Self::Forbidden => "forbidden",
             Self::MethodNotAllowed => "method_not_allowed",
@@ -156,7 +160,8 @@ impl FaultCode {
             | Self::UnknownLimit
             | Self::ForeignTable
             | Self::UnknownSignal
-            | Self::UnknownPermit => 404,
+            | Self::UnknownPermit
+            | Self::UnknownTenant => 404,
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,
             Self::MethodNotAllowed => 405,

@@ -48,6 +48,7 @@ pub mod reason;
 #[cfg(feature = "api")]
 pub mod refused_keys;
 #[cfg(feature = "api")]
+pub mod resource_history;
 pub mod resources;
 #[cfg(feature = "api")]
 pub mod resp;
@@ -57,6 +58,8 @@ pub mod tables;
 pub mod text;
 #[cfg(feature = "api")]
 pub mod true_units;
+#[cfg(feature = "api")]
+pub mod usage;
 
 pub use tidegate_core::display;
 

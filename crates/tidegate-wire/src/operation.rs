@@ -59,6 +59,10 @@ pub struct Check<'a> {
     /// `sheddable`.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub class: Option<Criticality>,
+    /// The feature of the service that it is for, one of `features` of the policy; any other name
+    /// counts as `other`. Default: as `request.feature` of the namespace says.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub feature: Option<Text<'a>>,
     /// The resource that serves it, one of `resources` of the policy: its bound on requests in
     /// flight and its admission cursor apply.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
@@ -106,6 +110,10 @@ pub struct Explain<'a> {
     /// for the `tenant` of a route to `resource`. Default: `check`, and `proxy` if that finds no
     /// tenant.
     pub door: Option<ExplainedDoor>,
+    /// The feature of the service that it is for, one of `features` of the policy; any other name
+    /// counts as `other`. Default: as `request.feature` of the namespace says.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub feature: Option<Text<'a>>,
     /// The resource that serves it, one of `resources` of the policy.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub resource: Option<Text<'a>>,
@@ -243,6 +251,10 @@ pub struct Reserve<'a> {
     /// How much the request matters.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub class: Option<Criticality>,
+    /// The feature of the service that it is for, one of `features` of the policy; any other name
+    /// counts as `other`. Default: as `request.feature` of the namespace says.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub feature: Option<Text<'a>>,
     /// The resource that serves it, one of `resources` of the policy: its bound on requests in
     /// flight and its admission cursor apply.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]

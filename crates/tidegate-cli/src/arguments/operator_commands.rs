@@ -4,8 +4,9 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use tidegate_wire::usage::UsageColumn;
 
-use super::request::{Attribute, Daemon, LoadTarget, attribute, span};
+use super::request::{Attribute, Daemon, Daemons, LoadTarget, attribute, span};
 
 #[derive(Args, Debug)]
 pub(crate) struct Top {
@@ -45,6 +46,31 @@ pub(crate) struct Top {
 pub(crate) enum KeyGroups {
     /// All keys of a tenant
     Tenant,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Usage {
+    /// The namespace, or domain of envoyproxy/ratelimit files; without it all namespaces, features
+    /// and resources
+    pub(crate) namespace: Option<String>,
+    /// One tenant of the namespace; `''` is the tenant whose name is empty
+    #[arg(requires = "namespace")]
+    pub(crate) tenant: Option<String>,
+    /// The column to sort by: offered, units, `place_time`, or an outcome such as shed
+    #[arg(long, value_name = "COLUMN", value_parser = usage_column, default_value = "offered")]
+    pub(crate) by: UsageColumn,
+    /// How many rows of each list to show, from 1 to 1000
+    #[arg(short, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) n: u32,
+    #[command(flatten)]
+    pub(crate) daemons: Daemons,
+    /// Print one JSON object, as `GET /v1/usage` gives it; of several members {"members", "sum"}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn usage_column(text: &str) -> Result<UsageColumn, String> {
+    UsageColumn::from_name(text).ok_or_else(|| format!("not a column; use one of {}", UsageColumn::names()))
 }
 
 #[derive(Args, Debug)]

@@ -33,6 +33,10 @@ pub(crate) struct CheckOptions {
     /// attribute tidegate-class
     #[arg(long, value_enum, value_name = "CLASS")]
     pub(crate) class: Option<Class>,
+    /// The feature of the service that the request is for, one of `features` of the policy; over
+    /// grpc:// and redis:// it is the attribute feature
+    #[arg(long, value_name = "FEATURE")]
+    pub(crate) feature: Option<String>,
     /// The resource that serves it: its admission cursor and its bound on requests in flight apply
     #[arg(long, value_name = "RESOURCE")]
     pub(crate) resource: Option<String>,
@@ -127,11 +131,39 @@ pub(crate) struct Leases {
 
 #[derive(Args, Debug)]
 pub(crate) struct Resources {
+    /// The resource to show; without it, all of them
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Draw its pressure over the last hours as stacked areas, with its thresholds and the refused
+    /// units, in local time (TZ)
+    #[arg(long)]
+    pub(crate) plot: bool,
+    /// Draw the same into an SVG file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// The work that areas stand for
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t)]
+    pub(crate) by: HistoryOwner,
+    /// How many hours are drawn, 1 to 24
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u8).range(1..=24))]
+    pub(crate) hours: u8,
+    /// Draw an answer that was saved with `--plot --json` instead of asking a daemon
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    pub(crate) saved: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
-    /// Print the answer as one JSON object, as `GET /v1/resources` gives it
+    /// Print the answer as one JSON object, as the HTTP API gives it
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Whose work areas of a picture stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HistoryOwner {
+    #[default]
+    Feature,
+    Class,
+    Namespace,
 }
 
 #[derive(Debug, Subcommand)]
@@ -186,8 +218,36 @@ impl Question {
 #[derive(Args, Debug)]
 pub(crate) struct Daemon {
     /// Where the daemon is, and over which protocol it is asked
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS)]
     pub(crate) at: DaemonAddress,
+    #[command(flatten)]
+    pub(crate) credentials: Credentials,
+}
+
+/// Where a daemon is unless the command says so.
+const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8080";
+
+/// One or several running daemons, all asked by the same caller.
+#[derive(Args, Debug)]
+pub(crate) struct Daemons {
+    /// Where the daemon is; give it again for each further member, to add up what all have counted
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS)]
+    pub(crate) at: Vec<DaemonAddress>,
+    #[command(flatten)]
+    credentials: Credentials,
+}
+
+impl Daemons {
+    /// Each of them.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Daemon> {
+        let daemon = |at: &DaemonAddress| Daemon { at: at.clone(), credentials: self.credentials.clone() };
+        self.at.iter().map(daemon)
+    }
+}
+
+/// The caller of a daemon, and the certificate that the daemon must have.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Credentials {
     /// The token to ask with is the first line of this file that is no comment; otherwise it is
     /// `TIDEGATE_TOKEN`, if set
     #[arg(long, value_name = "FILE")]

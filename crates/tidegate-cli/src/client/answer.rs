@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tidegate_wire::FaultCode;
 use tidegate_wire::answer::AccessUnits;
 
 use super::error::ClientError;
@@ -84,7 +85,7 @@ impl CheckAnswer {
     }
 
     pub(super) fn fault(self, status: StatusCode) -> ClientError {
-        let (Some(detail), Some(_)) = (self.detail, self.error) else { return no_daemon(status) };
+        let (Some(detail), Some(error)) = (self.detail, self.error) else { return no_daemon(status) };
         let why = match self.fix {
             _ if status == StatusCode::UNAUTHORIZED => {
                 format!("{detail}; name a token with --token-file FILE or {TOKEN_VARIABLE}")
@@ -92,7 +93,11 @@ impl CheckAnswer {
             Some(fix) => format!("{detail}; {fix}"),
             None => detail,
         };
-        if status.is_server_error() { ClientError::Silent(why) } else { ClientError::Untaken(why) }
+        match status {
+            _ if status.is_server_error() => ClientError::Silent(why),
+            _ if error == FaultCode::UnknownTenant.as_str() => ClientError::Untracked(why),
+            _ => ClientError::Untaken(why),
+        }
     }
 }
 

@@ -55,6 +55,7 @@ pub(super) async fn check(
     let mut body = body_of(question);
     set_member(&mut body, "peek", options.peek.then_some(true));
     set_member(&mut body, "class", options.class.map(word));
+    set_member(&mut body, "feature", options.feature.as_deref());
     set_member(&mut body, "resource", options.resource.as_deref());
     set_member(&mut body, "wait_ms", options.wait.map(whole_millis));
     let (status, answer) = send(daemon, Method::POST, "/v1/check", body, token).await?;

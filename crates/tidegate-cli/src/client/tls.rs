@@ -14,8 +14,8 @@ use crate::arguments::request::Daemon;
 
 pub(super) fn connector(daemon: &Daemon) -> Result<TlsConnector, ClientError> {
     let config = || -> Result<ClientConfig, TlsError> {
-        let ca = daemon.ca.as_deref().map(PemFile::read).transpose()?;
-        let certificate = match (&daemon.cert, &daemon.cert_key) {
+        let ca = daemon.credentials.ca.as_deref().map(PemFile::read).transpose()?;
+        let certificate = match (&daemon.credentials.cert, &daemon.credentials.cert_key) {
             (Some(cert), Some(key)) => {
                 Some(ClientCertificate { cert: PemFile::read(cert)?, key: PemFile::read(key)? })
             }

@@ -12,7 +12,7 @@ const TOKEN_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The token to ask with, if there is one.
 pub(super) fn token(daemon: &Daemon) -> Result<Option<String>, ClientError> {
-    let Some(path) = &daemon.token_file else {
+    let Some(path) = &daemon.credentials.token_file else {
         return match std::env::var(TOKEN_VARIABLE) {
             Ok(token) if token.is_empty() => Ok(None),
             Ok(token) => {

@@ -7,7 +7,7 @@ use std::process::Output;
 
 use rcgen::{CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use serde_json::{Value, json};
-use tidegate_test_support::{TemporaryFile, TemporaryFolder};
+use tidegate_test_support::{TemporaryFile, TemporaryFolder, until};
 
 use crate::command::{run, tidegate};
 use crate::process::Daemon;
@@ -137,6 +137,46 @@ fn an_access_to_a_table_is_charged_and_told_alike_at_every_door() {
     }
     let (code, out, _) = ask(&ends[0], "plain user=ada --wait 1s --class critical");
     assert!(code == 0 && out.starts_with("admitted: "), "{out}");
+}
+
+#[test]
+fn the_feature_of_a_check_reaches_the_daemon_at_every_door() {
+    let [http, grpc, resp] = free_ports();
+    let folder = TemporaryFolder::new();
+    let log = folder.path().join("decisions.jsonl");
+    let file = TemporaryFile::new(&format!(
+        "listen: {{ http: 127.0.0.1:{http}, grpc: 127.0.0.1:{grpc}, resp: 127.0.0.1:{resp} }}\n\
+        features: [search]\nlog: {{ decisions: '{}' }}\n{LIMITS}",
+        log.display()
+    ));
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    daemon.read_until("callers");
+    let ends = [
+        (format!("http://127.0.0.1:{http}"), "http"),
+        (format!("grpc://127.0.0.1:{grpc}"), "rls"),
+        (format!("redis://127.0.0.1:{resp}"), "resp"),
+    ];
+    let mut expected = Vec::new();
+    for (at, protocol) in &ends {
+        for name in ["search", "not listed"] {
+            let (code, out, err) = check(at, &["--feature", name]);
+            assert!(code == 0 && out.starts_with("admitted: "), "{at}: {out}{err}");
+            expected.push(json!([protocol, name]));
+        }
+        let (code, _, err) = check(at, &["feature=search", "--feature", "other", "--peek"]);
+        if *protocol == "http" {
+            assert_eq!(code, 0, "{err}");
+        } else {
+            assert!(code == 2 && err.contains("as well as --feature; leave one out"), "{err}");
+        }
+    }
+    let features = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.map(|line| json!([line["protocol"], line["feature"]])).collect()
+    };
+    until("six lines are written", || features().len() == expected.len());
+    assert_eq!(features(), expected);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod operator_commands;
 mod process;
 mod ratelimit_files;
 mod readme;
+mod resource_picture;
 mod seed;
 mod serve;
 mod simulate;

@@ -1,4 +1,5 @@
-//! `tidegate top`, `limits`, `override`, `block`, `reset` and `permits` against a real daemon.
+//! `tidegate top`, `usage`, `limits`, `override`, `block`, `reset` and `permits` against a real
+//! daemon.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -512,4 +513,96 @@ fn a_network_that_a_list_shows_names_its_key_and_an_incomplete_key_is_told() {
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains("limit \"pair\" counts by user, region, and \"region\" is missing"), "{err}");
     }
+}
+
+#[test]
+fn usage_shows_the_largest_tenants_one_of_them_and_all_namespaces() {
+    let policy = "store: { kind: memory }\nfeatures: [search]\nlisten: { http: 127.0.0.1:0 }\nnamespaces: { \
+        api: { limits: [], request: { tenant: entry.account, feature: entry.part } } }\n";
+    let file = TemporaryFile::new(policy);
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    let at = format!("http://{}", daemon.address());
+    for words in ["account=ada --cost 5", "account=bob", "account=bob part=search", "account=a/b"] {
+        assert_eq!(check(&at, words), 0, "{words}");
+    }
+    let api = done(&at, "usage api");
+    let member = at.strip_prefix("http://").unwrap();
+    assert!(api.starts_with(&format!("Counted by {member} since 2")), "{api}");
+    let table = api.split_once(".\nNamespace api").unwrap().1;
+    let expected = "\
+: 3 tenants are tracked.
+
+TENANT           OFFERED  ADMITTED  REFUSED  REPEATED  UNDER WAY  UNITS  PLACE S  WAIT S
+(all)                  4         4        0         0          0      8      0.0     0.0
+(no tenant)            0         0        0         0          0      0      0.0     0.0
+(other tenants)        0         0        0         0          0      0      0.0     0.0
+bob                    2         2        0         0          0      2      0.0     0.0
+a/b                    1         1        0         0          0      1      0.0     0.0
+ada                    1         1        0         0          0      5      0.0     0.0
+
+CLASS           OFFERED  ADMITTED  REFUSED  REPEATED  UNDER WAY  UNITS  PLACE S  WAIT S
+sheddable_plus        4         4        0         0          0      8      0.0     0.0
+(all)                 4         4        0         0          0      8      0.0     0.0
+
+Outcomes: admitted 4.
+Units: 8 at admission, 0 true, 0 reported, 0 refunded; settlements added 0 and gave back 0.
+";
+    assert_eq!(table, expected, "{api}");
+    let largest = done(&at, "usage api --by units -n 1");
+    assert!(largest.contains("\nada  ") && !largest.contains("\nbob  "), "{largest}");
+    assert!(largest.contains("and 2 more; list them with -n, or name a TENANT"), "{largest}");
+    let one = done(&at, "usage api a/b");
+    assert!(one.contains("Tenant a/b of namespace api.") && one.contains("Outcomes: admitted 1."), "{one}");
+    let all = done(&at, "usage");
+    for line in ["\napi  ", "\nsearch  ", "\n(no feature)  ", "\n(no resource)  "] {
+        assert!(all.contains(line), "{line}: {all}");
+    }
+    let json = json_of(&at, "usage api --by units");
+    assert_eq!((&json["by"], &json["tenants"][0]["name"]), (&json!("units"), &json!("ada")));
+    assert_eq!(json_of(&at, "usage api ada")["tenant"]["total"]["units"], 5);
+
+    for (words, why) in [
+        ("usage apo", "namespace \"apo\" does not exist; did you mean \"api\"?"),
+        ("usage api nobody", "tenant \"nobody\" is not tracked"),
+        ("usage api --by offers", "use one of offered, units, place_time, admitted"),
+        ("usage api -n 1001", "1001"),
+    ] {
+        let (code, out, err) = told(&at, None, words);
+        assert_eq!((code, out.as_str()), (2, ""), "{words}: {err}");
+        assert!(err.contains(why), "{words}: {err}");
+    }
+}
+
+#[test]
+fn usage_of_several_members_is_added_up_or_says_which_one_does_not_answer() {
+    let policy = "store: { kind: memory }\nlisten: { http: 127.0.0.1:0 }\nnamespaces: { \
+        api: { limits: [], request: { tenant: entry.account } } }\n";
+    let file = TemporaryFile::new(policy);
+    let mut daemons = [(); 2].map(|()| Daemon::start(&["--config", file.as_str()]));
+    let [one, other] = daemons.each_mut().map(|daemon| format!("http://{}", daemon.address()));
+    for (at, account) in [(&one, "ada"), (&one, "ada"), (&other, "ada"), (&other, "bob")] {
+        assert_eq!(check(at, &format!("account={account}")), 0);
+    }
+    let both = done(&one, &format!("usage api --at {other}"));
+    assert!(
+        both.starts_with("The sum of 2 members:\n  ") && both.contains(&format!("({other}) since 2")),
+        "{both}"
+    );
+    assert!(both.contains("Namespace api: 2 tenants are tracked."), "{both}");
+    assert!(both.contains("\nada                    3         3 "), "{both}");
+    let json = json_of(&one, &format!("usage api -n 1 --at {other}"));
+    assert_eq!((json["members"].as_array().unwrap().len(), &json["sum"]["more"]), (2, &json!(1)));
+    assert_eq!(json["sum"]["tenants"][0]["total"]["offered"], 3);
+    // A member without a row of the tenant adds nothing.
+    let bob = json_of(&one, &format!("usage api bob --at {other}"));
+    assert_eq!(bob["sum"]["tenant"]["total"]["offered"], 1, "{bob}");
+    let (code, _, err) = told(&one, None, &format!("usage api nobody --at {other}"));
+    assert!(code == 2 && err.contains("is not tracked"), "{code} {err}");
+    let (code, _, err) = told(&one, None, &format!("usage api --at {one}"));
+    assert!(code == 2 && err.contains("name each member once"), "{code} {err}");
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (code, out, err) = told(&one, None, &format!("usage api --at http://{nobody}"));
+    assert_eq!((code, out.as_str()), (3, ""), "{err}");
+    assert!(err.contains(&format!("http://{nobody} cannot be asked")), "{err}");
+    assert!(err.contains(&format!("{one} answered, and their sum would lack a member")), "{err}");
 }

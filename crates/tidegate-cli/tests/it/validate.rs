@@ -238,7 +238,9 @@ fn one_section_of_the_reference_is_printed_and_an_unknown_one_gets_a_suggestion_
     let (code, _, err) = run(&["reference", "limit"]);
     assert!(code == 2 && err.contains("a similar value exists: 'limits'"), "{err}");
     assert!(
-        err.contains("possible values: listen, store, memory, namespaces, defaults, request, limits"),
+        err.contains(
+            "possible values: listen, store, memory, metering, namespaces, defaults, request, limits"
+        ),
         "{err}"
     );
 }

@@ -165,7 +165,8 @@ fn class_body(
     counts: &[QueueCounts; Class::ALL.len()],
 ) -> ClassBody {
     let (of_class, queue) = (stats.class(class), &counts[class as usize]);
-    let denied = [OfferOutcome::Denied, OfferOutcome::Throttled, OfferOutcome::Failed];
+    let denied =
+        [OfferOutcome::Denied, OfferOutcome::Throttled, OfferOutcome::Unavailable, OfferOutcome::Failed];
     ClassBody {
         class: class.as_str().to_owned(),
         offered: of_class.offered,

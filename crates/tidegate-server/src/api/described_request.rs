@@ -1,5 +1,5 @@
-//! A request that is described by names and values, for the engine: with its tenant, class, number
-//! of attempts, deadline and access, wherever the policy says that they are found.
+//! A request that is described by names and values, for the engine: with its tenant, class,
+//! feature, number of attempts, deadline and access, wherever the policy says that they are found.
 
 use tidegate_core::{Class, Cost};
 use tidegate_engine::Request;
@@ -20,7 +20,7 @@ impl RequestScope<'_> {
         namespace: &'a str,
         pairs: &'a [(&'a str, &'a str)],
         cost: Option<Cost>,
-        own: OwnClaims,
+        own: OwnClaims<'a>,
         caller: &Caller,
     ) -> Result<Request<'a>, Fault> {
         let claims = self.in_force.config.claims.of_namespace(namespace);
@@ -28,6 +28,7 @@ impl RequestScope<'_> {
         let by_table = || self.in_force.engine.cost_of(namespace, pairs).unwrap_or_default();
         let mut request = Request::new(namespace, pairs).cost(cost.unwrap_or_else(by_table));
         request.tenant = value_in(&claims.tenant, pairs);
+        request.feature = own.feature.or_else(|| value_in(&claims.feature, pairs));
         let claimed = match (own.class, &claims.class.from) {
             (None, Some(from)) => value_in(from, pairs).map(str::parse).transpose().map_err(|error| {
                 Fault::new(FaultCode::MalformedBody, format_args!("{from}: {error}")).field("class")
@@ -58,6 +59,26 @@ impl RequestScope<'_> {
             request = self.in_force.config.planes.with_access_parts(request, parts)?;
         }
         Ok(request)
+    }
+
+    /// The request whose cost is given back, with the claims that it is counted by. A claim that
+    /// cannot be read is ignored, because it decides nothing here.
+    pub(crate) fn refunded_request<'a>(
+        &'a self,
+        namespace: &'a str,
+        pairs: &'a [(&'a str, &'a str)],
+        cost: Option<Cost>,
+        caller: &Caller,
+    ) -> Request<'a> {
+        let claims = self.in_force.config.claims.of_namespace(namespace);
+        let by_table = || self.in_force.engine.cost_of(namespace, pairs).unwrap_or_default();
+        let mut request = Request::new(namespace, pairs).cost(cost.unwrap_or_else(by_table));
+        request.tenant = value_in(&claims.tenant, pairs);
+        request.feature = value_in(&claims.feature, pairs);
+        let class = claims.class.from.as_ref().and_then(|from| value_in(from, pairs)?.parse().ok());
+        let class = class.map(|class: Class| class.min(caller.ceiling(namespace)));
+        request.class = claims.class_of(class, request.tenant, claims.class.default);
+        request
     }
 }
 

@@ -25,10 +25,15 @@ use tidegate_wire::operation::{
 use tidegate_wire::permits::{PermitBody, PermitsBody};
 use tidegate_wire::problem::RefusalBody;
 use tidegate_wire::refused_keys::{LimitCountBody, ReasonCountBody, RefusedKeyBody, TopKeysBody};
+use tidegate_wire::resource_history::{AreaBody, HistoryBody, HistorySampleBody, SpanBody};
 use tidegate_wire::resources::{
     ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
 };
 use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody, TablesBody};
+use tidegate_wire::usage::{
+    NamespaceUsageBody, TenantUsageBody, UsageBody, UsageColumns, UsageOfClass, UsageOutcomes, UsageRow,
+    UsageRowKind,
+};
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
@@ -119,6 +124,10 @@ use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, L
         DifferentNumbersBody,
         LeasesBody,
         MemberBody,
+        HistoryBody,
+        HistorySampleBody,
+        AreaBody,
+        SpanBody,
         ResourcesBody,
         ResourceBody,
         CursorBody,
@@ -126,6 +135,14 @@ use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, L
         SignalBody,
         SignalValue,
         SignalAnswer,
+        UsageBody,
+        NamespaceUsageBody,
+        TenantUsageBody,
+        UsageRow,
+        UsageRowKind,
+        UsageOfClass,
+        UsageColumns,
+        UsageOutcomes,
         Health
     ))
 )]

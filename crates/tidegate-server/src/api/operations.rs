@@ -89,6 +89,7 @@ fn check(call: RouteCall<'_>) -> DecisionFuture<'_> {
         caller.may(Verb::Check, &check.namespace)?;
         let pairs = scope.bounded(&check.attributes)?;
         let own = OwnClaims::from_headers(check.class.map(|class| class.0), &head.headers)?;
+        let own = own.feature(check.feature.as_deref());
         let cost = check.cost.map(|cost| cost.0);
         let request = scope.request_of(&check.namespace, &pairs, cost, own, caller)?;
         let access = NamedAccess::from_body(check.access.as_ref())?;
@@ -118,6 +119,7 @@ fn reserve(call: RouteCall<'_>) -> DecisionFuture<'_> {
         let keep = Keep::Every(reserve.expires_after()?);
         let pairs = scope.bounded(&reserve.attributes)?;
         let own = OwnClaims::from_headers(reserve.class.map(|class| class.0), &head.headers)?;
+        let own = own.feature(reserve.feature.as_deref());
         let cost = reserve.cost.map(|cost| cost.0);
         let request = scope.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
         let access = NamedAccess::from_body(reserve.access.as_ref())?;
@@ -264,9 +266,8 @@ impl RequestScope<'_> {
             return Err(fault);
         }
         let pairs = self.bounded(&refund.attributes)?;
-        let by_table = || self.in_force.engine.cost_of(&refund.namespace, &pairs[..]).unwrap_or_default();
-        let cost = refund.cost.map_or_else(by_table, |cost| cost.0);
-        let request = Request::new(&refund.namespace, &pairs[..]).cost(cost);
+        let cost = refund.cost.map(|cost| cost.0);
+        let request = self.refunded_request(&refund.namespace, &pairs, cost, caller);
         let now = self.daemon.clock.now();
         let refunded = self.in_force.engine.refund(&request, &refund.refund_key, now);
         let refund = match self.complete(refunded).await? {

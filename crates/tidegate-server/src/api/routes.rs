@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use http::{HeaderValue, StatusCode};
 use tidegate_net::reply;
 
-use crate::admin::{self, blocks, explain, overrides, permits, resources, tables};
+use crate::admin::{self, blocks, explain, overrides, permits, resource_history, resources, tables, usage};
 use crate::api::route::{Route, RouteTable};
 use crate::api::{authorize, operations};
 use crate::grpc;
@@ -31,6 +31,8 @@ pub(crate) static ROUTES: LazyLock<RouteTable> = LazyLock::new(|| {
         permits::ROUTES,
         tables::ROUTES,
         resources::ROUTES,
+        resource_history::ROUTES,
+        usage::ROUTES,
         &[DESCRIPTION],
     ];
     RouteTable::new(owners.into_iter().flatten().copied())

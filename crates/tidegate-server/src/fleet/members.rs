@@ -107,6 +107,11 @@ impl Members {
         }
     }
 
+    /// Its id in answers.
+    pub(crate) fn name(&self) -> String {
+        format!("{:016x}", self.id)
+    }
+
     fn beat(&self) -> MutexGuard<'_, HeartbeatReply> {
         // Every change is one assignment.
         self.beat.lock().unwrap_or_else(PoisonError::into_inner)
@@ -167,7 +172,7 @@ impl Members {
         self.gone_tokens.store(gone, Ordering::Relaxed);
         let totals = engine.lease_totals().unwrap_or_default();
         MemberBody {
-            id: format!("{:016x}", self.id),
+            id: self.name(),
             address: self.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

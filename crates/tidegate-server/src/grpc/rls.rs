@@ -620,7 +620,7 @@ fn left(report: LimitReport) -> Left {
 }
 
 /// The request that carries the limits of descriptors: as the first of them describes it (class,
-/// tenant, attempt, deadline), with the resource and the access that one of them names.
+/// tenant, feature, attempt, deadline), with the resource and the access that one of them names.
 fn carrier<'a>(
     domain: &'a str,
     lines: impl Iterator<Item = &'a DescriptorLine<'a>>,

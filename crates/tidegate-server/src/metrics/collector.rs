@@ -15,7 +15,7 @@ use tidegate_store::{Circuit, FleetStats, Rejected};
 use tidegate_store_redb::RedbStore;
 
 use super::series::SeriesEncoder;
-use super::{DaemonCounters, encode_durations, help, planes};
+use super::{DaemonCounters, encode_durations, help, planes, usage};
 use crate::fleet::members::Members;
 use crate::fleet::shared_store::SharedStore;
 use crate::in_force::InForce;
@@ -164,6 +164,7 @@ impl Collector for MetricSources {
             page.one(name, &ConstCounter::new(value))?;
         }
         planes::encode(&mut page, &in_force.engine, now)?;
+        usage::encode(&mut page, &in_force.engine)?;
         let listeners = connections.by_listener().into_iter();
         let listeners = listeners.map(|(listener, count)| ([("listener", listener)], count));
         page.gauges("tidegate_listener_connections", listeners)?;

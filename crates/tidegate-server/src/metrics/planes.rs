@@ -4,7 +4,7 @@
 use core::fmt;
 
 use tidegate_capacity::TableStatus;
-use tidegate_core::{Class, Timestamp};
+use tidegate_core::{Class, RequestOutcome, Timestamp};
 use tidegate_engine::{Engine, OfferOutcome, QueueCounts, ResourceStats};
 
 use super::series::SeriesEncoder;
@@ -72,8 +72,10 @@ fn encode_resources(
     page.counters("tidegate_resource_offered", by_resource(|stats| stats.offered))?;
     page.counters("tidegate_resource_places_expired", by_resource(|stats| stats.places_expired))?;
     let outcomes = resources.iter().flat_map(|(resource, stats)| {
-        OfferOutcome::ALL
-            .map(|outcome| ([("resource", *resource), ("outcome", outcome.as_str())], stats.count(outcome)))
+        RequestOutcome::ALL.map(|outcome| {
+            let count = with_outcome(outcome, |offer| stats.count(offer));
+            ([("resource", *resource), ("outcome", outcome.as_str())], count)
+        })
     });
     page.counters("tidegate_resource_outcomes", outcomes)?;
     let by_class = || {
@@ -84,10 +86,18 @@ fn encode_resources(
     let offered = by_class().map(|(labels, counts)| (labels, counts.offered));
     page.counters("tidegate_resource_class_offered", offered)?;
     let outcomes = by_class().flat_map(|([resource, class], counts)| {
-        OfferOutcome::ALL
-            .map(|outcome| ([resource, class, ("outcome", outcome.as_str())], counts.count(outcome)))
+        RequestOutcome::ALL.map(|outcome| {
+            let count = with_outcome(outcome, |offer| counts.count(offer));
+            ([resource, class, ("outcome", outcome.as_str())], count)
+        })
     });
     page.counters("tidegate_resource_class_outcomes", outcomes)
+}
+
+/// The offers whose request had this outcome, by the words that the meter counts with: a request
+/// without a place or without room to wait was shed.
+fn with_outcome(outcome: RequestOutcome, count: impl Fn(OfferOutcome) -> u64) -> u64 {
+    OfferOutcome::ALL.into_iter().filter(|offer| offer.of_request() == outcome).map(count).sum()
 }
 
 /// The series of the resources with a queue, by class.

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use line::DecisionRecord;
+pub(crate) use line::{DecisionRecord, TEXT_BYTES_MAX};
 
 use file::RotatingFile;
 use queue::{Message, WriterState};

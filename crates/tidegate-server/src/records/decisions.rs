@@ -8,7 +8,7 @@ use tidegate_engine::{LimitReport, Request};
 
 use crate::metrics::tightest;
 use crate::protocol::Protocol;
-use crate::records::decision_log::{DecisionLog, DecisionRecord};
+use crate::records::decision_log::{DecisionLog, DecisionRecord, TEXT_BYTES_MAX};
 
 /// The decision log, and which decisions go there.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ pub(crate) struct Asked<'a> {
     attributes: AskedAttributes<'a>,
     cost: Cost,
     class: Class,
+    feature: Option<Cow<'a, str>>,
     pub(crate) protocol: Protocol,
 }
 
@@ -39,12 +40,13 @@ impl<'a> Asked<'a> {
             attributes: AskedAttributes::Borrowed(request.attributes),
             cost: request.cost,
             class: request.class,
+            feature: request.feature.map(Cow::Borrowed),
             protocol,
         }
     }
 
-    /// For a request that waits. Its attributes are copied only if the log or the refused keys need
-    /// them.
+    /// For a request that waits. Its attributes and its feature are copied only if the log or the
+    /// refused keys need them.
     pub(crate) fn owned(request: &Request<'_>, protocol: Protocol, with_attributes: bool) -> Asked<'static> {
         let pairs = request.attributes.iter().filter(|_| with_attributes);
         Asked {
@@ -54,6 +56,10 @@ impl<'a> Asked<'a> {
             ),
             cost: request.cost,
             class: request.class,
+            feature: request
+                .feature
+                .filter(|_| with_attributes)
+                .map(|name| Cow::Owned(beginning(name).into())),
             protocol,
         }
     }
@@ -68,6 +74,7 @@ impl<'a> Asked<'a> {
         let mut line = DecisionRecord::new(now, &self.namespace, self.cost.units());
         line.attributes = Attributes::new(pairs);
         line.class = Some(self.class);
+        line.feature = self.feature.as_deref();
         line.took = Some(took);
         line.protocol = Some(self.protocol);
         line
@@ -81,6 +88,11 @@ impl<'a> Asked<'a> {
             }
         }
     }
+}
+
+/// As much of a name as a line needs: it cuts what is longer than its bound, and marks it.
+fn beginning(name: &str) -> &str {
+    &name[..name.floor_char_boundary(TEXT_BYTES_MAX + char::MAX.len_utf8())]
 }
 
 impl Decisions {
@@ -108,5 +120,26 @@ impl Decisions {
             _ => refusal.retry_hint,
         };
         self.log.write(&line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_waits_keeps_as_much_of_its_feature_as_a_line_shows() {
+        for name in ["", "thumbnails", &"x".repeat(65_536), &"\u{1f600}".repeat(65)] {
+            let request = Request::new("api", ()).feature(name);
+            let kept = Asked::owned(&request, Protocol::Http, true);
+            let line = |asked: &Asked<'_>| {
+                let pairs = asked.pairs();
+                let line = asked.line(&pairs, Timestamp::MIN, Duration::ZERO);
+                serde_json::to_string(&line).unwrap()
+            };
+            assert_eq!(line(&kept), line(&Asked::borrowed(&request, Protocol::Http)));
+            assert!(kept.feature.unwrap().len() <= TEXT_BYTES_MAX + char::MAX.len_utf8());
+            assert_eq!(Asked::owned(&request, Protocol::Http, false).feature, None);
+        }
     }
 }

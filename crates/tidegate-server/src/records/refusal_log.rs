@@ -53,8 +53,8 @@ impl RefusalLog {
         Self { lines, reasons, hasher: ahash::RandomState::new() }
     }
 
-    /// Writes a line for a refusal, unless its reason had all that it may have in this span; `false`
-    /// if not. The refusal is only put together for a line.
+    /// Writes a line for a refusal, unless its reason had all that it may have in this span;
+    /// `false` if not. The refusal is only put together for a line.
     pub(crate) fn write<R: Borrow<Refusal>>(
         &self,
         (reason, namespace): (Reason, &str),

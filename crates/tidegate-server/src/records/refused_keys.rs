@@ -410,7 +410,8 @@ impl RefusedKeys {
 }
 
 impl NamespaceSketches {
-    /// Where a namespace is counted: the place and the sketch of its own, if that is still possible.
+    /// Where a namespace is counted: the place and the sketch of its own, if that is still
+    /// possible.
     fn find_or_grow(&self, namespace: &str) -> (Option<usize>, &NamespaceSketch) {
         // Any number that differs among names of a kind: at most all places are looked at.
         let last = namespace.as_bytes().last().copied().map_or(0, usize::from);

@@ -135,6 +135,7 @@ impl DaemonContext {
         // Last, since resources have their new bounds at once. The policy's checks leave nothing
         // that could fail here.
         let engine = with_planes(&engine, &policy, self.clock.now())?;
+        let engine = engine.with_features(policy.features.iter().map(|feature| feature.name.as_str()));
         let version = PolicyVersion { number: before.version.number + 1, fingerprint, since: now };
         self.put_in_force(&before, engine, config, version);
         if let Some(store) = &self.embedded {
@@ -300,7 +301,8 @@ mod tests {
         let config = policy_config::server_config(policy).unwrap();
         let planes = (policy.capacity(), policy.overload(), policy.memory.waiting_bytes);
         let shares: Vec<_> = policy.resources.iter().map(|resource| &resource.shares).collect();
-        format!("{config:?} {:?} {planes:?} {shares:?}", policy_config::namespaces(policy))
+        let listed = (shares, &policy.features);
+        format!("{config:?} {:?} {planes:?} {listed:?}", policy_config::namespaces(policy))
     }
 
     /// The keys of which the schema says whether a reload takes them over.
@@ -355,6 +357,7 @@ mod tests {
                     .map(|text| api(&format!("memory: {{ {text} }}"))),
             ),
             ("memory.waiting", ["1MiB", "2MiB"].map(|size| api(&format!("memory: {{ waiting: {size} }}")))),
+            ("metering", ["tenants: 1", "history: off"].map(|text| api(&format!("metering: {{ {text} }}")))),
             ("namespaces", ["1/s", "2/s"].map(limit)),
             ("nodes", [10, 20].map(|units| table(&format!("nodes: [{{ name: n, units: {units}000 }}]")))),
             (
@@ -363,6 +366,7 @@ mod tests {
             ),
             ("resources", [1, 2].map(resource)),
             ("signals", ["1", "2"].map(signal)),
+            ("features", ["a", "b"].map(|name| api(&format!("features: [{name}]")))),
             // Grants are not shown for debugging, so that one appears here.
             ("authorization", [api(""), api(GRANT)]),
             (

@@ -169,6 +169,7 @@ async fn a_token_is_good_for_its_namespaces_and_verbs_only() {
         "GET /v1/blocks",
         "GET /v1/permits",
         "GET /v1/overrides",
+        "GET /v1/usage",
     ] {
         assert_eq!((status(line, &ops, "").await, status(line, &checkout, "").await), (200, 403), "{line}");
     }

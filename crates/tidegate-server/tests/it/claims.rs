@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tidegate_server::{Handle, ManualClock, from_policy};
-use tidegate_test_support::TemporaryFolder;
+use tidegate_test_support::{TemporaryFolder, eventually};
 use tokio::net::TcpStream;
 
 use crate::authorization::{bearer, request as send};
@@ -54,7 +55,7 @@ const ROUTES: &str = "
       deadline: query.wait
 ";
 
-struct Daemon {
+pub(crate) struct Daemon {
     handle: Handle,
     clock: Arc<ManualClock>,
     folder: TemporaryFolder,
@@ -62,16 +63,28 @@ struct Daemon {
 
 impl Daemon {
     async fn start(head: &str, trusted: &str) -> Self {
+        let proxied = |server| {
+            format!(
+                "{head}
+proxy:
+  trusted: {trusted}
+  upstreams: {{ app: [\"http://{server}\"], open: [\"http://{server}\"] }}{ROUTES}{POLICY}"
+            )
+        };
+        Self::with(proxied).await
+    }
+
+    /// With every protocol and the decision log. `rest` of the policy has the address of an
+    /// upstream.
+    pub(crate) async fn with(rest: impl FnOnce(SocketAddr) -> String) -> Self {
         let folder = TemporaryFolder::new();
         let (server, _) = well().await;
+        let rest = rest(server);
         let text = format!(
             "store: {{ kind: memory }}
 listen: {{ http: 127.0.0.1:0, grpc: 127.0.0.1:0, resp: 127.0.0.1:0, proxy: 127.0.0.1:0 }}
 log: {{ decisions: {{ path: {}/decisions.jsonl }} }}
-{head}
-proxy:
-  trusted: {trusted}
-  upstreams: {{ app: [\"http://{server}\"], open: [\"http://{server}\"] }}{ROUTES}{POLICY}",
+{rest}",
             folder.path().display()
         );
         let checked = tidegate_policy::parse("policy.yaml", &text, &|_| None);
@@ -84,8 +97,12 @@ proxy:
         Self { handle, clock, folder }
     }
 
-    fn http(&self) -> SocketAddr {
+    pub(crate) fn http(&self) -> SocketAddr {
         self.handle.http().unwrap().tcp().unwrap()
+    }
+
+    pub(crate) fn grpc(&self) -> SocketAddr {
+        self.handle.grpc().unwrap().tcp().unwrap()
     }
 
     /// Asks by the protocol with these attributes; the answer as text.
@@ -94,7 +111,7 @@ proxy:
     }
 
     /// The same in another namespace.
-    async fn ask_of(&self, namespace: &str, protocol: &str, words: &[(&str, &str)]) -> String {
+    pub(crate) async fn ask_of(&self, namespace: &str, protocol: &str, words: &[(&str, &str)]) -> String {
         match protocol {
             "http" => {
                 let attributes: serde_json::Map<String, Value> =
@@ -105,51 +122,70 @@ proxy:
             }
             "authorize" => {
                 // The query has a class of its own, which wins over the attribute.
-                let words: Vec<String> =
-                    words.iter().map(|(name, value)| format!("&{name}={value}")).collect();
+                let word = |(name, value): &(&str, &str)| {
+                    format!("&{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC))
+                };
+                let words: Vec<String> = words.iter().map(word).collect();
                 let target = format!("/v1/authorize?namespace={namespace}{}", words.concat());
                 Client::connect(self.http()).await.get(&target).await.shown()
             }
             "rls" => {
-                let mut envoy = Envoy::at(self.handle.grpc().unwrap().tcp().unwrap()).await;
+                let mut envoy = Envoy::at(self.grpc()).await;
                 format!("{:?}", envoy.call(request(namespace, &[descriptor(words)])).await)
             }
             _ => {
                 let address = self.handle.resp().unwrap().tcp().unwrap();
                 let mut client = resp::Client::over(TcpStream::connect(address).await.unwrap());
-                let words: Vec<String> =
-                    words.iter().map(|(name, value)| format!(" {name} {value}")).collect();
-                client.ask(&format!("TG.CHECK {namespace}{}", words.concat())).await
+                let words = words.iter().flat_map(|(name, value)| [*name, *value]);
+                let words: Vec<&str> = ["TG.CHECK", namespace].into_iter().chain(words).collect();
+                client.ask_for(&words).await
             }
         }
     }
 
-    async fn through(&self, line: &str, headers: &str) -> Answer {
+    pub(crate) async fn through(&self, line: &str, headers: &str) -> Answer {
         let mut client = Client::connect(self.handle.proxy().unwrap().tcp().unwrap()).await;
         client.send(format!("{line} HTTP/1.1\r\nhost: a\r\n{headers}\r\n")).await;
         client.answer().await.expect("an answer")
     }
 
-    async fn series(&self, series: &str) -> String {
+    pub(crate) fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// The numbers of a page of usage.
+    pub(crate) async fn usage(&self, path: &str) -> Value {
+        let answer = Client::connect(self.http()).await.get(&format!("/v1/usage{path}")).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        answer.json()
+    }
+
+    pub(crate) async fn until_waiting(&self, count: usize) {
+        eventually("requests wait", async || self.handle.proxy_waiting() == count).await;
+    }
+
+    pub(crate) async fn series(&self, series: &str) -> String {
         let page = Client::connect(self.http()).await.get("/metrics").await.body;
         let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {series} in {page}")).to_owned()
     }
 
-    /// Stops it; the protocol and the class of each decision, in their order.
-    async fn classes(self) -> Vec<(String, String)> {
+    /// Stops it; the lines of the decision log.
+    pub(crate) async fn lines(self) -> Vec<Value> {
         self.handle.shutdown().await;
         let path: PathBuf = self.folder.path().join("decisions.jsonl");
         let text = std::fs::read_to_string(path).unwrap();
-        let line = |line: &str| {
-            let line: Value = serde_json::from_str(line).unwrap();
-            (line["protocol"].as_str().unwrap().to_owned(), line["class"].as_str().unwrap().to_owned())
-        };
-        text.lines().map(line).collect()
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Stops it; the protocol and the class of each decision, in their order.
+    async fn classes(self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        self.lines().await.iter().map(|line| (text(&line["protocol"]), text(&line["class"]))).collect()
     }
 }
 
-const PROTOCOLS: [&str; 4] = ["http", "authorize", "rls", "resp"];
+pub(crate) const PROTOCOLS: [&str; 4] = ["http", "authorize", "rls", "resp"];
 
 #[tokio::test]
 async fn a_class_is_found_by_the_policy_and_bounded_by_tenant_and_ceiling_at_every_protocol() {

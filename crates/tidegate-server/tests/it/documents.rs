@@ -48,7 +48,8 @@ fn no_document_names_a_reason_that_this_version_does_not_give() {
 }
 
 /// The lists of all reasons, which name each of them once.
-const LISTS: [&str; 2] = ["tidegate-core/src/refusal.rs", "tidegate-wire/src/reason.rs"];
+const LISTS: [&str; 3] =
+    ["tidegate-core/src/refusal.rs", "tidegate-core/src/request_outcome.rs", "tidegate-wire/src/reason.rs"];
 
 #[test]
 fn a_reason_is_planned_if_and_only_if_no_plane_refuses_with_it() {

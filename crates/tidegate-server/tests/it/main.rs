@@ -23,6 +23,7 @@ mod earlier_data;
 mod explain;
 #[cfg(tidegate_planted_faults)]
 mod faults;
+mod features;
 mod field;
 mod grpc;
 mod locks;
@@ -49,5 +50,6 @@ mod store;
 mod store_out_of_memory;
 mod tls;
 mod unix_socket;
+mod usage;
 mod waiting_memory;
 mod world;

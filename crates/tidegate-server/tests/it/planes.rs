@@ -1,6 +1,7 @@
 //! Tables and resources of a policy through every protocol, over reloads, and what operators see
 //! of them.
 
+mod histories;
 mod loads;
 mod shares;
 mod tables;
@@ -267,20 +268,23 @@ async fn a_resource_bounds_what_is_in_flight_until_permits_are_released_and_answ
     let mut outcomes = 0;
     for outcome in [
         "admitted",
-        "shed",
-        "no_place",
         "denied",
         "throttled",
-        "queue_full",
+        "shed",
+        "deferred",
+        "disabled",
         "expired",
-        "cancelled",
+        "unavailable",
         "failed",
+        "cancelled",
     ] {
         let series = format!(r#"tidegate_resource_outcomes_total{{resource="app",outcome="{outcome}"}}"#);
         outcomes += daemon.series(&series).await.parse::<u64>().unwrap();
     }
     assert_eq!(offered, outcomes, "every offer has one outcome");
     assert!(offered >= 8, "{offered}");
+    let shed = r#"tidegate_resource_outcomes_total{resource="app",outcome="shed"}"#;
+    assert_eq!(daemon.series(shed).await, "3", "a request without a place was shed");
 }
 
 /// The header fields of an answer that speak of a quota.

@@ -13,7 +13,7 @@ use tidegate_engine::PermitId;
 use crate::protocol::Protocol;
 
 /// The longest name or value that is written, in bytes; longer ones end with `…`.
-pub(super) const TEXT_BYTES_MAX: usize = 256;
+pub(crate) const TEXT_BYTES_MAX: usize = 256;
 
 /// The most bytes of names and values of attributes in one line; the rest is left out, and `cut`
 /// says how many attributes. Escapes may make a byte six.
@@ -44,6 +44,8 @@ pub(crate) struct DecisionRecord<'a> {
     pub(crate) protocol: Option<Protocol>,
     /// How important the request is.
     pub(crate) class: Option<Class>,
+    /// The feature that the request named, listed or not.
+    pub(crate) feature: Option<&'a str>,
     /// The permit that the caller has to settle.
     pub(crate) permit: Option<PermitId>,
     /// How long it took to decide; in the line in whole microseconds.
@@ -101,6 +103,9 @@ impl Serialize for DecisionRecord<'_> {
         }
         if let Some(class) = self.class {
             map.serialize_entry("class", class.as_str())?;
+        }
+        if let Some(feature) = self.feature {
+            map.serialize_entry("feature", &cut(feature))?;
         }
         if let Some(permit) = &self.permit {
             map.serialize_entry("permit", &DisplayText(permit))?;

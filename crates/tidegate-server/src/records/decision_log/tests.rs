@@ -75,6 +75,7 @@ fn a_line_says_what_was_decided_and_leaves_out_what_is_absent() {
         remaining: Some(0),
         retry_after: Some(Duration::from_micros(1500)),
         class: Some(Class::Critical),
+        feature: Some("thumbnails"),
         permit: Some("0123456789abcdef0123456789abcdef".parse().unwrap()),
         took: Some(Duration::from_nanos(2999)),
         ..line(3)
@@ -85,7 +86,7 @@ fn a_line_says_what_was_decided_and_leaves_out_what_is_absent() {
             "time": "2026-11-20T23:00:00.25Z", "namespace": "api", "decision": "refuse", "reason": "rate_exceeded",
             "limit": "per-user", "scope": { "user": "ada" }, "attributes": { "user": "ada", "method": "GET" },
             "cost": 3, "remaining": 0, "retry_after_ms": 2, "class": "critical",
-            "permit": "0123456789abcdef0123456789abcdef", "took_us": 2,
+            "feature": "thumbnails", "permit": "0123456789abcdef0123456789abcdef", "took_us": 2,
         })
     );
 }
@@ -105,6 +106,7 @@ fn whatever_a_caller_sends_stays_one_line_of_json_and_comes_back_as_it_was() {
         let written = text(&DecisionRecord {
             namespace: hostile,
             limit: Some(hostile),
+            feature: Some(hostile),
             scope: &scope,
             attributes: Attributes::new(&pairs),
             ..line(1)

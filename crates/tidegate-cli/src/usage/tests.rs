@@ -1,0 +1,101 @@
+use super::*;
+
+/// A row with these requests by outcome, each of two units.
+fn row(kind: &str, name: Option<&str>, admitted: u64, shed: u64) -> serde_json::Value {
+    let usage = serde_json::json!({
+        "offered": admitted + shed, "outcomes": {"admitted": admitted, "shed": shed}, "units": 2 * admitted,
+        "place_time_seconds": 1.5, "wait_seconds": 0.04,
+    });
+    let classes = serde_json::json!([{"class": "sheddable_plus", "usage": usage}]);
+    serde_json::json!({"row": kind, "name": name, "since": "2026-11-20T23:00:00Z", "total": usage, "classes": classes})
+}
+
+fn namespace(member: &str, tenants: &[(&str, u64, u64)]) -> NamespaceUsageBody {
+    let sum = |of: fn(&(&str, u64, u64)) -> u64| tenants.iter().map(of).sum::<u64>();
+    let all = row("named", Some("api"), sum(|one| one.1), sum(|one| one.2));
+    let tenants: Vec<_> =
+        tenants.iter().map(|(name, admitted, shed)| row("named", Some(name), *admitted, *shed)).collect();
+    serde_json::from_value(serde_json::json!({
+        "member": member, "by": "offered", "namespace": all, "no_tenant": row("none", None, 0, 0),
+        "other": row("other", None, 0, 0), "tracked": tenants.len(), "more": 0, "tenants": tenants,
+    }))
+    .unwrap()
+}
+
+fn by(name: &str) -> UsageColumn {
+    UsageColumn::from_name(name).unwrap()
+}
+
+#[test]
+fn a_namespace_has_a_table_of_its_tenants_its_classes_and_its_units() {
+    let body = namespace("127.0.0.1:8080", &[("ada", 9, 3), ("\u{1b}[2J", 1, 0), ("", 1, 0)]);
+    let expected = "\
+Namespace api: 3 tenants are tracked.
+
+TENANT           OFFERED  ADMITTED  REFUSED  REPEATED  UNDER WAY  UNITS  PLACE S  WAIT S
+(all)                 14        11        3         0          0     22      1.5     0.0
+(no tenant)            0         0        0         0          0      0      1.5     0.0
+(other tenants)        0         0        0         0          0      0      1.5     0.0
+ada                   12         9        3         0          0     18      1.5     0.0
+\\u{1b}[2J              1         1        0         0          0      2      1.5     0.0
+\"\"                     1         1        0         0          0      2      1.5     0.0
+
+CLASS           OFFERED  ADMITTED  REFUSED  REPEATED  UNDER WAY  UNITS  PLACE S  WAIT S
+sheddable_plus       14        11        3         0          0     22      1.5     0.0
+(all)                14        11        3         0          0     22      1.5     0.0
+
+Outcomes: admitted 11, shed 3.
+Units: 22 at admission, 0 true, 0 reported, 0 refunded; settlements added 0 and gave back 0.
+";
+    assert_eq!(words_of_namespace(&body, by("offered")), expected);
+}
+
+#[test]
+fn the_outcome_that_rows_are_sorted_by_has_a_column() {
+    let body = namespace("a", &[("ada", 9, 3)]);
+    let text = words_of_namespace(&body, by("shed"));
+    assert!(text.contains("REFUSED  SHED  UNDER WAY"), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("ada                   12         9        3     3 ")),
+        "{text}"
+    );
+    let admitted = words_of_namespace(&body, by("admitted"));
+    assert_eq!(admitted.matches("ADMITTED").count(), 2, "{admitted}");
+}
+
+#[test]
+fn names_are_cut_and_one_that_the_daemon_has_cut_says_so() {
+    let body = namespace("a", &[(&"x".repeat(60), 1, 0)]);
+    let text = words_of_namespace(&body, by("offered"));
+    assert!(text.contains(&format!("\n{}…  ", "x".repeat(40))), "{text}");
+    let mut cut = body.tenants[0].clone();
+    (cut.name, cut.is_cut) = (Some("short".to_owned()), true);
+    assert_eq!(name(&cut, "tenant"), "short…");
+}
+
+#[test]
+fn rows_of_the_same_tenant_add_up_and_the_largest_of_the_sum_are_kept() {
+    let mut sum = namespace("a", &[("ada", 5, 0), ("bob", 4, 0), ("carl", 3, 0)]);
+    sum.add(&namespace("b", &[("carl", 6, 0), ("dora", 1, 0), ("ada", 1, 0)]));
+    assert_eq!((sum.namespace.total.offered, sum.tracked), (20, 4));
+    sum.keep_largest(2, by("offered"));
+    let rows: Vec<_> =
+        sum.tenants.iter().map(|row| (row.name.as_deref().unwrap(), row.total.offered)).collect();
+    assert_eq!((rows, sum.more), (vec![("carl", 9), ("ada", 6)], 2));
+}
+
+#[test]
+fn every_member_is_named_with_its_since() {
+    let member = |at: &str, member: &str| MemberUsage {
+        at: at.to_owned(),
+        member: member.to_owned(),
+        since: "2026-11-20T23:00:00Z".to_owned(),
+    };
+    let one = heading(&[member("http://a:1", "10.0.0.1:1")]);
+    assert_eq!(one, "Counted by 10.0.0.1:1 since 2026-11-20T23:00:00Z.\n");
+    let two = heading(&[member("http://a:1", "00aa"), member("http://b:1", "00bb")]);
+    assert_eq!(
+        two,
+        "The sum of 2 members:\n  00aa (http://a:1) since 2026-11-20T23:00:00Z\n  00bb (http://b:1) since 2026-11-20T23:00:00Z\n"
+    );
+}
