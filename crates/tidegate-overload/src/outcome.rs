@@ -81,23 +81,6 @@ impl OfferOutcome {
     pub(crate) const fn is_no_demand(self) -> bool {
         matches!(self, Self::Denied | Self::Throttled | Self::Unavailable | Self::Failed)
     }
-
-    /// The name in metrics: `admitted`, `shed`, `no_place`, `denied`, `throttled`, `unavailable`,
-    /// `queue_full`, `expired`, `cancelled` or `failed`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Admitted => "admitted",
-            Self::Shed => "shed",
-            Self::NoPlace => "no_place",
-            Self::Denied => "denied",
-            Self::Throttled => "throttled",
-            Self::Unavailable => "unavailable",
-            Self::QueueFull => "queue_full",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-            Self::Failed => "failed",
-        }
-    }
 }
 
 /// The counters of one resource by class. Every request writes them, so they share no cache line
