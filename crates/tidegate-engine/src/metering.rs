@@ -6,7 +6,9 @@ use std::sync::Arc;
 use tidegate_core::Timestamp;
 use tidegate_overload::{Overload, ResourceId};
 
-use crate::meter::{FeatureRow, Meter, MeterConfig, NamespaceRow, ResourceRow, Subject};
+use crate::meter::{
+    Account, FeatureRow, Meter, MeterConfig, NamespaceRow, Offer, OpenAccount, ResourceRow, Subject,
+};
 use crate::permit::IssuingGate;
 use crate::request::Request;
 
@@ -27,7 +29,16 @@ pub(crate) struct Offered<'r, 'a> {
     pub(crate) request: &'r Request<'a>,
     /// The gate of its namespace; [`IssuingGate::NOWHERE`] for a request that brings its limits.
     pub(crate) issuer: IssuingGate,
+    /// Its resource, if the overload plane has one for it.
+    pub(crate) resource: Option<ResourceId>,
     pub(crate) now: Timestamp,
+}
+
+impl Offered<'_, '_> {
+    #[inline]
+    const fn offer(&self) -> Offer {
+        Offer { is_repeated: self.request.attempt > 0 }
+    }
 }
 
 impl Metering {
@@ -63,8 +74,19 @@ impl Metering {
         self.features.keys().map(|name| &**name)
     }
 
-    /// The rows of a request for this resource.
-    pub(crate) fn subject<'s>(&self, of: &Offered<'s, '_>, resource: Option<ResourceId>) -> Subject<'s> {
+    /// The account of a request that is decided at once; its outcome is still to be counted.
+    #[inline]
+    pub(crate) fn account(&self, of: &Offered<'_, '_>) -> Account {
+        self.meter.account(&self.subject(of), of.offer(), of.now)
+    }
+
+    /// The account of a request that has to wait.
+    pub(crate) fn offered(&self, of: &Offered<'_, '_>) -> OpenAccount {
+        self.meter.offered(&self.subject(of), of.offer(), of.now)
+    }
+
+    /// The rows of a request.
+    pub(crate) fn subject<'s>(&self, of: &Offered<'s, '_>) -> Subject<'s> {
         let request = of.request;
         let namespace = self.namespaces.get(of.issuer.namespace as usize).copied();
         Subject {
@@ -75,7 +97,7 @@ impl Metering {
                 None => FeatureRow::NONE,
                 Some(name) => self.features.get(name).copied().unwrap_or(FeatureRow::OTHER),
             },
-            resource: resource.map_or(ResourceRow::NONE, |resource| self.resources[resource.index()]),
+            resource: of.resource.map_or(ResourceRow::NONE, |resource| self.resources[resource.index()]),
         }
     }
 }

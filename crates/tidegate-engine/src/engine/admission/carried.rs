@@ -322,7 +322,8 @@ impl Engine {
         let all = units.clone().fold(0_u64, u64::saturating_add);
         let mut open =
             OpenCarried { accounts: SmallVec::new(), is_each: charging == Charging::Each, since: now };
-        let of = Offered { request, issuer: IssuingGate::NOWHERE, now };
+        let resource = self.resource_of(request);
+        let of = Offered { request, issuer: IssuingGate::NOWHERE, resource, now };
         let mut offer = |units| open.accounts.push((self.meter_offered(&of), units));
         match (charging, Cost::new(all)) {
             (_, None) => {}

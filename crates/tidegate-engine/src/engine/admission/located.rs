@@ -91,7 +91,8 @@ impl<'a> Located<'_, 'a> {
     /// The request as it is offered at `now`.
     #[inline]
     pub(crate) fn offered(&self, now: Timestamp) -> Offered<'_, 'a> {
-        Offered { request: self.request, issuer: self.issuer, now }
+        let resource = self.record.as_ref().map(RequestRecord::resource);
+        Offered { request: self.request, issuer: self.issuer, resource, now }
     }
 
     /// The access of the request to a table; `None` without one.

@@ -3,7 +3,7 @@
 use tidegate_core::{RequestOutcome, Timestamp};
 
 use crate::engine::Engine;
-use crate::meter::{Account, Offer, OpenAccount};
+use crate::meter::{Account, OpenAccount};
 use crate::metering::{Metering, Offered};
 use crate::permit::IssuingGate;
 use crate::request::{OwnedRequest, Request};
@@ -18,30 +18,20 @@ impl Engine {
     /// with this cost.
     #[inline]
     pub(crate) fn meter_decided(&self, of: &Offered<'_, '_>, outcome: RequestOutcome) -> Option<Account> {
-        let account = self.account(self.metering()?, of);
+        let account = self.metering()?.account(of);
         account.count(outcome, of.request.cost.units());
         Some(account)
     }
 
-    /// The account of a request that is offered and decided at once; its outcome is still to be
-    /// counted.
-    #[inline]
-    pub(crate) fn account(&self, metering: &Metering, of: &Offered<'_, '_>) -> Account {
-        let subject = metering.subject(of, self.resource_of(of.request));
-        metering.meter.account(&subject, offer(of.request), of.now)
-    }
-
     /// Counts a request that is offered and has to wait, if there is a meter.
     pub(crate) fn meter_offered(&self, of: &Offered<'_, '_>) -> OpenAccount {
-        let Some(metering) = self.metering() else { return OpenAccount::NOTHING };
-        let subject = metering.subject(of, self.resource_of(of.request));
-        metering.meter.offered(&subject, offer(of.request), of.now)
+        self.metering().map_or(OpenAccount::NOTHING, |metering| metering.offered(of))
     }
 
     /// Counts units that are charged without being asked for.
     pub(crate) fn meter_report(&self, request: &Request<'_>, now: Timestamp) {
         if let Some(metering) = self.metering() {
-            let subject = metering.subject(&self.offered_by(request, now), self.resource_of(request));
+            let subject = metering.subject(&self.offered_by(request, now));
             metering.meter.report(&subject, request.cost.units(), now);
         }
     }
@@ -49,7 +39,7 @@ impl Engine {
     /// Counts units that are given back.
     pub(crate) fn meter_refund(&self, request: &Request<'_>, now: Timestamp) {
         if let Some(metering) = self.metering() {
-            let subject = metering.subject(&self.offered_by(request, now), self.resource_of(request));
+            let subject = metering.subject(&self.offered_by(request, now));
             metering.meter.refund(&subject, request.cost.units(), now);
         }
     }
@@ -62,13 +52,9 @@ impl Engine {
         Some(OwnedRequest::new(request, namespace))
     }
 
-    /// A request whose gate is not known yet.
+    /// A request of which neither gate nor resource are known yet.
     pub(crate) fn offered_by<'r, 'a>(&self, request: &'r Request<'a>, now: Timestamp) -> Offered<'r, 'a> {
         let issuer = self.gate_called(request.namespace).map_or(IssuingGate::NOWHERE, |(_, issuer)| issuer);
-        Offered { request, issuer, now }
+        Offered { request, issuer, resource: self.resource_of(request), now }
     }
-}
-
-fn offer(request: &Request<'_>) -> Offer {
-    Offer { is_repeated: request.attempt > 0 }
 }

@@ -119,7 +119,9 @@ impl Engine {
             && room.count() > 0
             && let Some(place) = self.join_line(request, (gate, issuer), &waited, counters, now)
         {
-            let demand = demand.take().or_else(|| self.offer(&Offered { request, issuer, now }, gate));
+            let resource = self.resource_of(request);
+            let of = Offered { request, issuer, resource, now };
+            let demand = demand.take().or_else(|| self.offer(&of, gate));
             let owned = OwnedRequest::new(request, gate.shared_namespace());
             let counters = self.kept(known, found);
             return Ok(queued(owned, counters, place, demand, None, Timestamp::MIN, until(request)));
