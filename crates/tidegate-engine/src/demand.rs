@@ -6,7 +6,7 @@ use tidegate_core::{Refusal, RequestOutcome, Timestamp};
 use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
 use crate::fault::Fault;
-use crate::meter::{Account, OpenAccount};
+use crate::meter::{MeterAccount, OpenMeterAccount};
 use crate::place::{OverloadPlane, lacks_in_flight_place};
 
 /// A request that is offered and not decided yet, as its resource and the meter have counted it.
@@ -17,7 +17,7 @@ use crate::place::{OverloadPlane, lacks_in_flight_place};
 pub(crate) struct Demand {
     /// The count of its resource, if there is one; `None` once it is decided.
     counted: Option<(Arc<OverloadPlane>, RequestRecord)>,
-    account: OpenAccount,
+    account: OpenMeterAccount,
     since: Timestamp,
 }
 
@@ -25,7 +25,7 @@ impl Demand {
     /// A request that was offered at `since`; `None` if nobody has counted it.
     pub(crate) fn new(
         counted: Option<(Arc<OverloadPlane>, RequestRecord)>,
-        account: OpenAccount,
+        account: OpenMeterAccount,
         since: Timestamp,
     ) -> Option<Self> {
         (counted.is_some() || account.is_open()).then_some(Self { counted, account, since })
@@ -55,7 +55,7 @@ impl Demand {
 
     /// Records that the request is admitted at the cost of so many units; what the meter has, if it
     /// has.
-    pub(crate) fn admit(mut self, units: u64, now: Timestamp) -> Option<Account> {
+    pub(crate) fn admit(mut self, units: u64, now: Timestamp) -> Option<MeterAccount> {
         self.record(OfferOutcome::Admitted);
         self.account.decide(RequestOutcome::Admitted, units, now.saturating_since(self.since))
     }

@@ -37,8 +37,8 @@ use crate::error::{AdminError, BuildError, RequestError};
 use crate::kept::KeptPermits;
 use crate::leases::{LeaseConfig, Leases, Outbox};
 use crate::lineage::Lineage;
-use crate::meter::{Meter, MeterConfig};
-use crate::metering::Metering;
+use crate::meter::{MeterConfig, UsageMeter};
+use crate::meter_rows::MeterRows;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
 use crate::planes::Planes;
@@ -199,7 +199,8 @@ impl EngineBuilder {
             room,
             leases: leases.map(|leases| Leases::new(leases, config.table.seed)),
             undos: Outbox::default(),
-            meter: metering.map(|(metering, since)| Arc::new(Meter::new(metering, config.table.seed, since))),
+            meter: metering
+                .map(|(metering, since)| Arc::new(UsageMeter::new(metering, config.table.seed, since))),
             config,
         });
         let mut set = Overrides::default();
@@ -258,7 +259,7 @@ pub struct Engine {
     /// Whether there is neither an overload plane nor a meter.
     pub(crate) only_limits_decide: bool,
     /// `None` without a meter.
-    pub(crate) metering: Option<Arc<Metering>>,
+    pub(crate) metering: Option<Arc<MeterRows>>,
 }
 
 /// The state that all engines of one daemon share, whatever their limits.
@@ -275,7 +276,7 @@ pub(crate) struct Shared {
     /// Batches that give something back to a store that lends no leases; leases have an outbox.
     pub(crate) undos: Outbox,
     /// The meter of all requests; `None` where nothing is metered.
-    pub(crate) meter: Option<Arc<Meter>>,
+    pub(crate) meter: Option<Arc<UsageMeter>>,
     pub(crate) config: EngineConfig,
     /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.
     batches: AtomicU64,

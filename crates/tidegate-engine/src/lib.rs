@@ -39,7 +39,7 @@ mod limit_report;
 mod lineage;
 mod load_report;
 mod meter;
-mod metering;
+mod meter_rows;
 mod notes;
 mod numbers;
 mod overrides;

@@ -16,12 +16,12 @@
 //! cache line together.
 
 mod account;
-mod columns;
 mod combination_list;
+mod metered_rows;
 mod resource_shares;
+mod row_columns;
 mod row_combination;
-mod second_count;
-mod subject;
+mod second_order;
 mod tally;
 mod tenant_census;
 mod tenant_row;
@@ -35,18 +35,16 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(test)]
-use tidegate_core::RequestOutcome;
 use tidegate_core::{Class, Timestamp};
 
-pub(crate) use account::{Account, OpenAccount};
-use columns::{Amount, REPEATED, UNDER_WAY};
+pub(crate) use account::{MeterAccount, OpenMeterAccount};
 use combination_list::CombinationList;
+use metered_rows::TenantPart;
+pub(crate) use metered_rows::{FeatureRow, MeteredRows, NamespaceRow, Offer, ResourceRow};
 pub use resource_shares::ResourceShare;
+use row_columns::{REPEATED, RowAmount, UNDER_WAY};
 use row_combination::{BaseRows, RowCombination};
-use second_count::SecondCount;
-use subject::TenantPart;
-pub(crate) use subject::{FeatureRow, NamespaceRow, Offer, ResourceRow, Subject};
+use second_order::SecondOrder;
 use tally::{NamedTallies, NamespaceTallies, NamespaceTally, Tally};
 use tenant_census::TenantCensus;
 use tenant_row::{TenantName, TenantRow};
@@ -89,11 +87,11 @@ impl Default for MeterConfig {
 
 /// The meter of one engine.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct UsageMeter {
     /// Its number among all meters of the process, from 1.
     number: u64,
     combinations: CombinationList,
-    seconds: SecondCount,
+    seconds: SecondOrder,
     census: TenantCensus,
     namespaces: NamespaceTallies,
     features: NamedTallies,
@@ -101,7 +99,7 @@ pub(crate) struct Meter {
     since: Timestamp,
 }
 
-impl Meter {
+impl UsageMeter {
     /// An empty meter. The seed makes the places of names in tables unpredictable.
     pub(crate) fn new(config: MeterConfig, seed: [u64; 4], now: Timestamp) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -110,7 +108,7 @@ impl Meter {
             // Relaxed: a number, ordered with nothing.
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             combinations: CombinationList::default(),
-            seconds: SecondCount::new(now),
+            seconds: SecondOrder::new(now),
             census: TenantCensus::new(config.tenants.min(MeterConfig::TENANTS_MAX), seed),
             namespaces: NamespaceTallies::new(seed[0], now),
             features: NamedTallies::new(hasher.clone(), now),
@@ -140,57 +138,47 @@ impl Meter {
     }
 
     /// The account of a request that is offered and decided at once: its outcome is to be
-    /// [counted](Account::count) in it next.
+    /// [counted](MeterAccount::count) in it next.
     #[inline]
-    pub(crate) fn account(&self, subject: &Subject<'_>, offer: Offer, now: Timestamp) -> Account {
+    pub(crate) fn account(&self, subject: &MeteredRows<'_>, offer: Offer, now: Timestamp) -> MeterAccount {
         let rows = self.rows(subject, now);
         if offer.is_repeated {
             rows.count(REPEATED, 1);
         }
-        Account::new(rows)
-    }
-
-    /// Counts a request that is offered and decided at once. `units` count if it is admitted.
-    #[cfg(test)]
-    pub(crate) fn decided(
-        &self,
-        subject: &Subject<'_>,
-        offer: Offer,
-        outcome: RequestOutcome,
-        units: u64,
-        now: Timestamp,
-    ) -> Account {
-        let account = self.account(subject, offer, now);
-        account.count(outcome, units);
-        account
+        MeterAccount::new(rows)
     }
 
     /// Counts a request that is offered and has to wait. It is under way until its account is
     /// decided; however often it asks meanwhile, it is offered once.
     #[inline]
-    pub(crate) fn offered(&self, subject: &Subject<'_>, offer: Offer, now: Timestamp) -> OpenAccount {
+    pub(crate) fn offered(
+        &self,
+        subject: &MeteredRows<'_>,
+        offer: Offer,
+        now: Timestamp,
+    ) -> OpenMeterAccount {
         let rows = self.rows(subject, now);
         rows.count(UNDER_WAY, 1);
         if offer.is_repeated {
             rows.count(REPEATED, 1);
         }
-        OpenAccount::new(rows)
+        OpenMeterAccount::new(rows)
     }
 
     /// Counts units that are reported without a request to admit. The tenant is tracked as one that
     /// makes a request.
-    pub(crate) fn report(&self, subject: &Subject<'_>, units: u64, now: Timestamp) {
-        self.rows(subject, now).add(Amount::Reported, units);
+    pub(crate) fn report(&self, subject: &MeteredRows<'_>, units: u64, now: Timestamp) {
+        self.rows(subject, now).add(RowAmount::Reported, units);
     }
 
     /// Counts units that are refunded. The tenant is tracked as one that makes a request.
-    pub(crate) fn refund(&self, subject: &Subject<'_>, units: u64, now: Timestamp) {
-        self.rows(subject, now).add(Amount::Refunded, units);
+    pub(crate) fn refund(&self, subject: &MeteredRows<'_>, units: u64, now: Timestamp) {
+        self.rows(subject, now).add(RowAmount::Refunded, units);
     }
 
     /// The rows that a request counts in.
     #[inline]
-    fn rows(&self, subject: &Subject<'_>, now: Timestamp) -> Arc<RowCombination> {
+    fn rows(&self, subject: &MeteredRows<'_>, now: Timestamp) -> Arc<RowCombination> {
         match subject.tenant {
             None => self.base_rows(subject),
             Some(tenant) => self.tenant_rows(subject, tenant, now),
@@ -199,7 +187,7 @@ impl Meter {
 
     /// Apart, with few arguments: the frequent case saves no register for the others.
     #[inline(never)]
-    fn base_rows(&self, subject: &Subject<'_>) -> Arc<RowCombination> {
+    fn base_rows(&self, subject: &MeteredRows<'_>) -> Arc<RowCombination> {
         match thread_cache::base(|| self.key(subject, TenantPart::Absent)) {
             Some(rows) => rows,
             None => self.make_base(subject, TenantPart::Absent),
@@ -207,7 +195,7 @@ impl Meter {
     }
 
     #[inline(never)]
-    fn tenant_rows(&self, subject: &Subject<'_>, tenant: &str, now: Timestamp) -> Arc<RowCombination> {
+    fn tenant_rows(&self, subject: &MeteredRows<'_>, tenant: &str, now: Timestamp) -> Arc<RowCombination> {
         if !self.census.has_places() {
             return self.find_base(subject, TenantPart::Other);
         }
@@ -219,14 +207,14 @@ impl Meter {
     }
 
     #[inline]
-    const fn key(&self, subject: &Subject<'_>, part: TenantPart) -> CacheKey {
+    const fn key(&self, subject: &MeteredRows<'_>, part: TenantPart) -> CacheKey {
         CacheKey { meter: self.number, rows: subject.key(part) }
     }
 
     #[cold]
     fn find_tenant(
         &self,
-        subject: &Subject<'_>,
+        subject: &MeteredRows<'_>,
         name: &TenantName<'_>,
         now: Timestamp,
     ) -> Arc<RowCombination> {
@@ -240,12 +228,12 @@ impl Meter {
         combination
     }
 
-    fn find_base(&self, subject: &Subject<'_>, part: TenantPart) -> Arc<RowCombination> {
+    fn find_base(&self, subject: &MeteredRows<'_>, part: TenantPart) -> Arc<RowCombination> {
         thread_cache::base(|| self.key(subject, part)).unwrap_or_else(|| self.make_base(subject, part))
     }
 
     #[cold]
-    fn make_base(&self, subject: &Subject<'_>, part: TenantPart) -> Arc<RowCombination> {
+    fn make_base(&self, subject: &MeteredRows<'_>, part: TenantPart) -> Arc<RowCombination> {
         let rows = BaseRows {
             part,
             namespace: self.namespaces.row(subject.namespace.number()),
@@ -277,6 +265,12 @@ impl Meter {
     pub(crate) fn usage(&self) -> Vec<NamespaceUsage> {
         self.flush();
         self.namespaces.all().iter().map(|row| self.namespace_report(row)).collect()
+    }
+
+    /// The usage of a namespace; `None` if it has no row of its own.
+    pub(crate) fn namespace_usage(&self, name: &str) -> Option<NamespaceUsage> {
+        self.flush();
+        self.namespaces.find(name).map(|row| self.namespace_report(&row))
     }
 
     /// The usage of a namespace and of each of its tracked tenants, in no order. The parts are of

@@ -14,7 +14,7 @@ use tidegate_store::{Batch, Kind, Operation};
 
 use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
-use crate::meter::Account;
+use crate::meter::MeterAccount;
 use crate::place::{Loan, Place};
 
 /// Everything that admitted requests hold, until it is settled, expires or is dropped: those of
@@ -311,17 +311,17 @@ pub(crate) struct Holds {
     pub(crate) issuer: IssuingGate,
     pub(crate) limits: tidegate_core::Permit,
     /// Dropped after the limits, which lend.
-    pub(crate) beside: Beside,
+    pub(crate) beside: BesideLimits,
 }
 
 /// The rest that a request has beside charges to limits that are decided here. Nearly all that are
 /// not metered have nothing, and are dropped by the limits alone.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a box for each admission would cost more than the move")]
-pub(crate) enum Beside {
+pub(crate) enum BesideLimits {
     Nothing,
     /// The account of the meter.
-    Account(Account),
+    Account(MeterAccount),
     Other(OtherHolds),
 }
 
@@ -329,7 +329,7 @@ pub(crate) enum Beside {
 #[derive(Debug, Default)]
 pub(crate) struct OtherHolds {
     /// The account of the meter, if there is one.
-    account: Option<Account>,
+    account: Option<MeterAccount>,
     /// Charges to leases.
     pub(crate) leased: SmallVec<[LeaseCharge; 1]>,
     pub(crate) units: Option<UnitsHold>,
@@ -353,38 +353,38 @@ impl Holds {
     #[expect(clippy::inline_always, reason = "it is large, and is built where it is held only so")]
     #[inline(always)]
     pub(crate) fn new(issuer: IssuingGate, limits: tidegate_core::Permit) -> Self {
-        Self { issuer, limits, beside: Beside::Nothing }
+        Self { issuer, limits, beside: BesideLimits::Nothing }
     }
 
     /// As [`Holds::new`], of a request that the meter counts.
     #[expect(clippy::inline_always, reason = "as `Holds::new`")]
     #[inline(always)]
-    pub(crate) fn metered(issuer: IssuingGate, limits: tidegate_core::Permit, account: Account) -> Self {
-        Self { issuer, limits, beside: Beside::Account(account) }
+    pub(crate) fn metered(issuer: IssuingGate, limits: tidegate_core::Permit, account: MeterAccount) -> Self {
+        Self { issuer, limits, beside: BesideLimits::Account(account) }
     }
 
     /// The holds beside charges to limits that are decided here.
     pub(crate) const fn other(&self) -> Option<&OtherHolds> {
         match &self.beside {
-            Beside::Other(other) => Some(other),
-            Beside::Nothing | Beside::Account(_) => None,
+            BesideLimits::Other(other) => Some(other),
+            BesideLimits::Nothing | BesideLimits::Account(_) => None,
         }
     }
 
     /// [`Holds::other`], to be changed.
     pub(crate) const fn known_other_mut(&mut self) -> Option<&mut OtherHolds> {
         match &mut self.beside {
-            Beside::Other(other) => Some(other),
-            Beside::Nothing | Beside::Account(_) => None,
+            BesideLimits::Other(other) => Some(other),
+            BesideLimits::Nothing | BesideLimits::Account(_) => None,
         }
     }
 
     /// [`Holds::other`], made where it is absent.
     pub(crate) fn other_mut(&mut self) -> &mut OtherHolds {
         match &self.beside {
-            Beside::Other(_) => {}
-            Beside::Nothing => self.beside = Beside::Other(OtherHolds::default()),
-            Beside::Account(_) => self.make_other(),
+            BesideLimits::Other(_) => {}
+            BesideLimits::Nothing => self.beside = BesideLimits::Other(OtherHolds::default()),
+            BesideLimits::Account(_) => self.make_other(),
         }
         self.known_other_mut().expect("it was just made")
     }
@@ -392,34 +392,34 @@ impl Holds {
     #[cold]
     fn make_other(&mut self) {
         let account = self.take_account();
-        self.beside = Beside::Other(OtherHolds { account, ..OtherHolds::default() });
+        self.beside = BesideLimits::Other(OtherHolds { account, ..OtherHolds::default() });
     }
 
     /// The account of the meter, if there is one.
-    pub(crate) const fn account(&self) -> Option<&Account> {
+    pub(crate) const fn account(&self) -> Option<&MeterAccount> {
         match &self.beside {
-            Beside::Nothing => None,
-            Beside::Account(account) => Some(account),
-            Beside::Other(other) => other.account.as_ref(),
+            BesideLimits::Nothing => None,
+            BesideLimits::Account(account) => Some(account),
+            BesideLimits::Other(other) => other.account.as_ref(),
         }
     }
 
     /// Sets [`Holds::account`].
     #[cold]
-    pub(crate) fn set_account(&mut self, account: Account) {
+    pub(crate) fn set_account(&mut self, account: MeterAccount) {
         match &mut self.beside {
-            Beside::Other(other) => other.account = Some(account),
-            beside => *beside = Beside::Account(account),
+            BesideLimits::Other(other) => other.account = Some(account),
+            beside => *beside = BesideLimits::Account(account),
         }
     }
 
     /// Takes [`Holds::account`] out.
-    pub(crate) fn take_account(&mut self) -> Option<Account> {
+    pub(crate) fn take_account(&mut self) -> Option<MeterAccount> {
         match &mut self.beside {
-            Beside::Other(other) => other.account.take(),
-            beside => match core::mem::replace(beside, Beside::Nothing) {
-                Beside::Account(account) => Some(account),
-                Beside::Nothing | Beside::Other(_) => None,
+            BesideLimits::Other(other) => other.account.take(),
+            beside => match core::mem::replace(beside, BesideLimits::Nothing) {
+                BesideLimits::Account(account) => Some(account),
+                BesideLimits::Nothing | BesideLimits::Other(_) => None,
             },
         }
     }

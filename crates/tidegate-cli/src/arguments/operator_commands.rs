@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use tidegate_wire::usage::UsageColumn;
 
-use super::request::{Attribute, Daemon, Daemons, LoadTarget, attribute, span};
+use super::request::{Attribute, Daemon, LoadTarget, MemberDaemons, attribute, span};
 
 #[derive(Args, Debug)]
 pub(crate) struct Top {
@@ -63,7 +63,7 @@ pub(crate) struct Usage {
     #[arg(short, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) n: u32,
     #[command(flatten)]
-    pub(crate) daemons: Daemons,
+    pub(crate) daemons: MemberDaemons,
     /// Print one JSON object, as `GET /v1/usage` gives it; of several members {"members", "sum"}
     #[arg(long)]
     pub(crate) json: bool,

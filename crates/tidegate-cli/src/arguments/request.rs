@@ -221,23 +221,23 @@ pub(crate) struct Daemon {
     #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS)]
     pub(crate) at: DaemonAddress,
     #[command(flatten)]
-    pub(crate) credentials: Credentials,
+    pub(crate) credentials: CallerCredentials,
 }
 
-/// Where a daemon is unless the command says so.
+/// The address of the daemon where `--at` is not given.
 const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8080";
 
 /// One or several running daemons, all asked by the same caller.
 #[derive(Args, Debug)]
-pub(crate) struct Daemons {
+pub(crate) struct MemberDaemons {
     /// Where the daemon is; give it again for each further member, to add up what all have counted
     #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS)]
     pub(crate) at: Vec<DaemonAddress>,
     #[command(flatten)]
-    credentials: Credentials,
+    credentials: CallerCredentials,
 }
 
-impl Daemons {
+impl MemberDaemons {
     /// Each of them.
     pub(crate) fn each(&self) -> impl Iterator<Item = Daemon> {
         let daemon = |at: &DaemonAddress| Daemon { at: at.clone(), credentials: self.credentials.clone() };
@@ -247,7 +247,7 @@ impl Daemons {
 
 /// The caller of a daemon, and the certificate that the daemon must have.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Credentials {
+pub(crate) struct CallerCredentials {
     /// The token to ask with is the first line of this file that is no comment; otherwise it is
     /// `TIDEGATE_TOKEN`, if set
     #[arg(long, value_name = "FILE")]

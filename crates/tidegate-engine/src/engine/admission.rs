@@ -47,8 +47,8 @@ use crate::demand::{Demand, end};
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::fault::Fault;
-use crate::meter::Account;
-use crate::metering::{Metering, Offered};
+use crate::meter::MeterAccount;
+use crate::meter_rows::{MeterRows, Offered};
 use crate::permit::{Holds, IssuingGate, Permit};
 use crate::request::Request;
 
@@ -212,7 +212,7 @@ impl Engine {
     #[inline(never)]
     fn admit_metered<'a>(
         &'a self,
-        metering: &Metering,
+        metering: &MeterRows,
         request: &Request<'a>,
         (gate, issuer): (&'a Arc<Gate>, IssuingGate),
         now: Timestamp,
@@ -323,7 +323,7 @@ impl Engine {
         located: &Located<'_, '_>,
         outcome: OfferOutcome,
         now: Timestamp,
-    ) -> Option<Account> {
+    ) -> Option<MeterAccount> {
         if demand.is_some() {
             let demand = self.demand(demand, located, now)?;
             if outcome == OfferOutcome::Admitted {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tidegate_core::RequestOutcome;
 
-use super::columns::{Amount, UNDER_WAY};
+use super::row_columns::{RowAmount, UNDER_WAY};
 use super::row_combination::RowCombination;
 use crate::fault::Fault;
 
 /// The rows of a decided request. One pointer in size.
 #[derive(Debug)]
-pub(crate) struct Account(Arc<RowCombination>);
+pub(crate) struct MeterAccount(Arc<RowCombination>);
 
-impl Account {
+impl MeterAccount {
     pub(super) fn new(rows: Arc<RowCombination>) -> Self {
         Self(rows)
     }
@@ -26,7 +26,7 @@ impl Account {
             self.0.count(outcome.index(), 1);
         }
         if outcome == RequestOutcome::Admitted {
-            self.0.add(Amount::Units, units);
+            self.0.add(RowAmount::Units, units);
         }
     }
 
@@ -35,36 +35,36 @@ impl Account {
     pub(crate) fn settle(&self, true_units: Option<u64>, charged: u64) {
         let true_units = true_units.unwrap_or(charged);
         let rows = &self.0;
-        rows.add(Amount::TrueUnits, true_units);
+        rows.add(RowAmount::TrueUnits, true_units);
         if true_units > charged {
-            rows.add(Amount::SettledMore, true_units - charged);
+            rows.add(RowAmount::SettledMore, true_units - charged);
         } else if charged > true_units {
-            rows.add(Amount::SettledLess, charged - true_units);
+            rows.add(RowAmount::SettledLess, charged - true_units);
         }
     }
 
     /// The work of the admitted request has ended, and was in flight for so long.
     pub(crate) fn served(&self, place_time: Duration) {
-        self.0.add(Amount::PlaceTime, nanos(place_time));
+        self.0.add(RowAmount::PlaceTime, nanos(place_time));
     }
 
     /// The admission is undone: it is cancelled, and its `units` are not used.
     pub(crate) fn undo(self, units: u64) {
         self.0.count(RequestOutcome::Admitted.index(), 1_u64.wrapping_neg());
         self.0.count(RequestOutcome::Cancelled.index(), 1);
-        self.0.add(Amount::UnitsUndone, units);
+        self.0.add(RowAmount::UnitsUndone, units);
     }
 }
 
 /// A request that is offered and not decided. Dropping it counts it as cancelled.
 #[derive(Debug)]
 #[must_use = "a request whose account is dropped is cancelled"]
-pub(crate) struct OpenAccount {
+pub(crate) struct OpenMeterAccount {
     /// `None` once it is decided, and for a request that no meter counts.
     rows: Option<Arc<RowCombination>>,
 }
 
-impl OpenAccount {
+impl OpenMeterAccount {
     /// The account of a request that no meter counts.
     pub(crate) const NOTHING: Self = Self { rows: None };
 
@@ -84,14 +84,14 @@ impl OpenAccount {
         outcome: RequestOutcome,
         units: u64,
         waited: Duration,
-    ) -> Option<Account> {
+    ) -> Option<MeterAccount> {
         let rows = self.rows.take()?;
         end(&rows, outcome, units, waited);
-        Some(Account(rows))
+        Some(MeterAccount(rows))
     }
 }
 
-impl Drop for OpenAccount {
+impl Drop for OpenMeterAccount {
     fn drop(&mut self) {
         if let Some(rows) = &self.rows {
             end(rows, RequestOutcome::Cancelled, 0, Duration::ZERO);
@@ -106,10 +106,10 @@ fn end(rows: &Arc<RowCombination>, outcome: RequestOutcome, units: u64, waited: 
     }
     rows.count(outcome.index(), 1);
     if outcome == RequestOutcome::Admitted {
-        rows.add(Amount::Units, units);
+        rows.add(RowAmount::Units, units);
     }
     if !waited.is_zero() {
-        rows.add(Amount::Wait, nanos(waited));
+        rows.add(RowAmount::Wait, nanos(waited));
     }
 }
 

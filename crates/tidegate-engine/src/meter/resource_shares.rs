@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tidegate_core::{Class, RequestOutcome};
 
-use super::columns::{Amount, Columns};
+use super::row_columns::{RowAmount, RowColumns};
 use super::usage::RowName;
 
 /// The most combinations of a feature, a namespace and a class that are told apart between two
@@ -35,10 +35,15 @@ pub struct ResourceShare {
 
 /// The shares of one resource since the last look; they begin with the first one.
 #[derive(Debug, Default)]
-pub(crate) struct ResourceShares(Option<BTreeMap<(RowName, RowName, Class), Columns>>);
+pub(crate) struct ResourceShares(Option<BTreeMap<(RowName, RowName, Class), RowColumns>>);
 
 impl ResourceShares {
-    pub(crate) fn add(&mut self, (feature, namespace): (&RowName, &RowName), class: Class, more: &Columns) {
+    pub(crate) fn add(
+        &mut self,
+        (feature, namespace): (&RowName, &RowName),
+        class: Class,
+        more: &RowColumns,
+    ) {
         let Some(shares) = &mut self.0 else { return };
         let key = (feature.clone(), namespace.clone(), class);
         let is_full = shares.len() >= SHARES_MAX && !shares.contains_key(&key);
@@ -55,7 +60,7 @@ impl ResourceShares {
     }
 }
 
-fn share(feature: RowName, namespace: RowName, class: Class, columns: &Columns) -> ResourceShare {
+fn share(feature: RowName, namespace: RowName, class: Class, columns: &RowColumns) -> ResourceShare {
     // An admission of before that is undone makes a part negative.
     let sum = |outcomes: &[RequestOutcome]| {
         let counts = outcomes.iter().map(|outcome| columns.counts[outcome.index()]);
@@ -72,8 +77,8 @@ fn share(feature: RowName, namespace: RowName, class: Class, columns: &Columns) 
         feature,
         namespace,
         class,
-        place_time: Duration::from_nanos(columns.amount(Amount::PlaceTime)),
-        units: columns.amount(Amount::Units),
+        place_time: Duration::from_nanos(columns.amount(RowAmount::PlaceTime)),
+        units: columns.amount(RowAmount::Units),
         decided: sum(&RequestOutcome::ALL),
         refused,
     }

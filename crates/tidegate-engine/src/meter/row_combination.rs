@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Class;
 
-use super::columns::{Amount, COUNTS, Columns};
-use super::subject::TenantPart;
+use super::metered_rows::TenantPart;
+use super::row_columns::{COUNTS, RowAmount, RowColumns};
 use super::tally::{NamespaceTally, Tally};
 use super::tenant_row::{TenantName, TenantRow};
 
@@ -29,7 +29,7 @@ pub(crate) struct RowCombination {
     class: Class,
     rows: CombinedRows,
     counts: [AtomicU64; COUNTS],
-    amounts: [AtomicU64; Amount::COUNT],
+    amounts: [AtomicU64; RowAmount::COUNT],
 }
 
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl RowCombination {
 
     /// Adds to an amount, which saturates.
     #[inline]
-    pub(crate) fn add(&self, amount: Amount, more: u64) {
+    pub(crate) fn add(&self, amount: RowAmount, more: u64) {
         if more >= LARGE {
             return self.add_large(amount, more);
         }
@@ -113,8 +113,8 @@ impl RowCombination {
     }
 
     #[cold]
-    fn add_large(&self, amount: Amount, more: u64) {
-        let mut columns = Columns::default();
+    fn add_large(&self, amount: RowAmount, more: u64) {
+        let mut columns = RowColumns::default();
         columns.amounts[amount as usize] = more;
         self.deliver(&columns);
     }
@@ -126,14 +126,16 @@ impl RowCombination {
             0 => 0,
             _ => counted.swap(0, Ordering::Relaxed),
         };
-        let columns =
-            Columns { counts: self.counts.each_ref().map(take), amounts: self.amounts.each_ref().map(take) };
-        if columns != Columns::default() {
+        let columns = RowColumns {
+            counts: self.counts.each_ref().map(take),
+            amounts: self.amounts.each_ref().map(take),
+        };
+        if columns != RowColumns::default() {
             self.deliver(&columns);
         }
     }
 
-    fn deliver(&self, columns: &Columns) {
+    fn deliver(&self, columns: &RowColumns) {
         match &self.rows {
             CombinedRows::Base(rows) => {
                 rows.namespace.add(rows.part, self.class, columns);
@@ -148,13 +150,13 @@ impl RowCombination {
         }
     }
 
-    fn absorb(&self, columns: &Columns) {
+    fn absorb(&self, columns: &RowColumns) {
         for (count, more) in self.counts.iter().zip(columns.counts) {
             if more != 0 {
                 count.fetch_add(more, Ordering::Relaxed);
             }
         }
-        let mut large = Columns::default();
+        let mut large = RowColumns::default();
         let mut is_full = false;
         for (position, more) in columns.amounts.into_iter().enumerate() {
             if more >= LARGE {
@@ -163,7 +165,7 @@ impl RowCombination {
                 is_full |= self.amounts[position].fetch_add(more, Ordering::Relaxed) >= FULL;
             }
         }
-        if large != Columns::default() {
+        if large != RowColumns::default() {
             self.deliver(&large);
         }
         if is_full {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use tidegate_core::shares::{Namespaces, Owner};
 use tidegate_core::{Class, Timestamp};
 
-use super::columns::{ClassColumns, Columns};
+use super::metered_rows::TenantPart;
 use super::resource_shares::{ResourceShare, ResourceShares};
-use super::subject::TenantPart;
+use super::row_columns::{ClassColumns, RowColumns};
 use super::usage::RowName;
 use crate::sync::lock_plain;
 
@@ -32,7 +32,7 @@ impl Tally {
     }
 
     /// Adds to the columns of a resource, and to the shares of a feature and a namespace in it.
-    pub(crate) fn add_work(&self, of: (&RowName, &RowName), class: Class, more: &Columns) {
+    pub(crate) fn add_work(&self, of: (&RowName, &RowName), class: Class, more: &RowColumns) {
         self.add(class, more);
         lock_plain(&self.shares).add(of, class, more);
     }
@@ -42,11 +42,11 @@ impl Tally {
         lock_plain(&self.shares).take()
     }
 
-    pub(crate) fn add(&self, class: Class, more: &Columns) {
+    pub(crate) fn add(&self, class: Class, more: &RowColumns) {
         lock_plain(&self.columns).add(class, more);
     }
 
-    pub(crate) fn read(&self) -> [Columns; 4] {
+    pub(crate) fn read(&self) -> [RowColumns; 4] {
         let columns = lock_plain(&self.columns);
         Class::ALL.map(|class| columns.of_class(class))
     }
@@ -80,7 +80,7 @@ impl NamespaceTally {
     }
 
     /// Counts in the total, and in the part that a request without a row of a tenant belongs to.
-    pub(crate) fn add(&self, part: TenantPart, class: Class, more: &Columns) {
+    pub(crate) fn add(&self, part: TenantPart, class: Class, more: &RowColumns) {
         let mut columns = lock_plain(&self.columns);
         columns.total.add(class, more);
         match part {
@@ -91,7 +91,7 @@ impl NamespaceTally {
     }
 
     /// Counts what an evicted row of a tenant would have counted; it is in the total already.
-    pub(crate) fn add_evicted(&self, class: Class, more: &Columns) {
+    pub(crate) fn add_evicted(&self, class: Class, more: &RowColumns) {
         lock_plain(&self.columns).other.add(class, more);
     }
 

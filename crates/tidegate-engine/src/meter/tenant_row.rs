@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use siphasher::sip::SipHasher24;
 use tidegate_core::{Class, Timestamp};
 
-use super::columns::{ClassColumns, Columns};
+use super::row_columns::{ClassColumns, RowColumns};
 use super::tally::NamespaceTally;
 use crate::fault::Fault;
 use crate::sync::lock_plain;
@@ -145,7 +145,7 @@ impl TenantRow {
     }
 
     /// Counts in the row, or in `other` of its namespace once it is evicted.
-    pub(crate) fn add(&self, class: Class, more: &Columns) {
+    pub(crate) fn add(&self, class: Class, more: &RowColumns) {
         let mut columns = lock_plain(&self.columns);
         if !self.is_evicted.load(Ordering::Relaxed) {
             return columns.add(class, more);
@@ -168,7 +168,7 @@ impl TenantRow {
         }
     }
 
-    pub(crate) fn read(&self) -> [Columns; 4] {
+    pub(crate) fn read(&self) -> [RowColumns; 4] {
         let columns = lock_plain(&self.columns);
         Class::ALL.map(|class| columns.of_class(class))
     }

@@ -7,24 +7,43 @@ mod model;
 mod parallel;
 mod rows;
 
-use tidegate_core::{Class, Timestamp};
+use tidegate_core::{Class, RequestOutcome, Timestamp};
 
-use super::{FeatureRow, Meter, MeterConfig, NamespaceRow, NamespaceUsage, ResourceRow, Subject, Usage};
+use super::{
+    FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, NamespaceUsage, Offer, ResourceRow,
+    Usage, UsageMeter,
+};
 
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 
-fn meter(tenants: u32) -> Meter {
-    Meter::new(MeterConfig::new(tenants), [1, 2, 3, 4], START)
+impl UsageMeter {
+    /// Counts a request that is offered and decided at once. `units` count if it is admitted.
+    fn decided(
+        &self,
+        subject: &MeteredRows<'_>,
+        offer: Offer,
+        outcome: RequestOutcome,
+        units: u64,
+        now: Timestamp,
+    ) -> MeterAccount {
+        let account = self.account(subject, offer, now);
+        account.count(outcome, units);
+        account
+    }
+}
+
+fn meter(tenants: u32) -> UsageMeter {
+    UsageMeter::new(MeterConfig::new(tenants), [1, 2, 3, 4], START)
 }
 
 /// A request of a namespace without anything else.
-fn of_namespace(namespace: NamespaceRow) -> Subject<'static> {
+fn of_namespace(namespace: NamespaceRow) -> MeteredRows<'static> {
     let (feature, resource) = (FeatureRow::NONE, ResourceRow::NONE);
-    Subject { namespace, tenant: None, class: Class::Critical, feature, resource }
+    MeteredRows { namespace, tenant: None, class: Class::Critical, feature, resource }
 }
 
-fn of_tenant(namespace: NamespaceRow, tenant: &str) -> Subject<'_> {
-    Subject { tenant: Some(tenant), ..of_namespace(namespace) }
+fn of_tenant(namespace: NamespaceRow, tenant: &str) -> MeteredRows<'_> {
+    MeteredRows { tenant: Some(tenant), ..of_namespace(namespace) }
 }
 
 fn total(usage: &NamespaceUsage) -> Usage {
@@ -32,7 +51,7 @@ fn total(usage: &NamespaceUsage) -> Usage {
 }
 
 /// The total of all tenants of a namespace, tracked or not, and of requests without one.
-fn total_of_tenants(meter: &Meter, namespace: &str) -> Usage {
+fn total_of_tenants(meter: &UsageMeter, namespace: &str) -> Usage {
     let (usage, tenants) = meter.tenants_usage(namespace).expect("the namespace has a row");
     let tracked = tenants.iter().flat_map(|tenant| &tenant.classes);
     Usage::sum(usage.no_tenant.iter().chain(&usage.other).chain(tracked))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::{RequestOutcome, Timestamp};
 
-use super::columns::{Amount, Columns, REPEATED, UNDER_WAY};
+use super::row_columns::{REPEATED, RowAmount, RowColumns, UNDER_WAY};
 
 /// The columns of a row, counted since the row began.
 ///
@@ -56,36 +56,24 @@ impl Usage {
         for (count, more) in self.outcomes.iter_mut().zip(other.outcomes) {
             *count = count.saturating_add(more);
         }
-        let amounts = |usage: &Self| {
-            [
-                usage.under_way,
-                usage.repeated,
-                usage.units,
-                usage.true_units,
-                usage.reported,
-                usage.refunded,
-                usage.settled_more,
-                usage.settled_less,
-            ]
-        };
-        let (mine, others) = (amounts(self), amounts(other));
-        let mut sums = [0_u64; 8];
-        for (sum, (one, more)) in sums.iter_mut().zip(mine.into_iter().zip(others)) {
-            *sum = one.saturating_add(more);
+        // As in the rows, counts of requests do not mark a sum as saturated.
+        for (count, more) in [(&mut self.under_way, other.under_way), (&mut self.repeated, other.repeated)] {
+            *count = count.saturating_add(more);
         }
-        [
-            self.under_way,
-            self.repeated,
-            self.units,
-            self.true_units,
-            self.reported,
-            self.refunded,
-            self.settled_more,
-            self.settled_less,
-        ] = sums;
+        for (amount, more) in [
+            (&mut self.units, other.units),
+            (&mut self.true_units, other.true_units),
+            (&mut self.reported, other.reported),
+            (&mut self.refunded, other.refunded),
+            (&mut self.settled_more, other.settled_more),
+            (&mut self.settled_less, other.settled_less),
+        ] {
+            *amount = amount.saturating_add(more);
+            self.is_saturated |= *amount == u64::MAX;
+        }
         self.place_time = self.place_time.saturating_add(other.place_time);
         self.waited = self.waited.saturating_add(other.waited);
-        self.is_saturated |= other.is_saturated || sums[2..].contains(&u64::MAX);
+        self.is_saturated |= other.is_saturated;
     }
 
     /// The sum of some rows.
@@ -96,11 +84,11 @@ impl Usage {
     }
 }
 
-impl From<Columns> for Usage {
-    fn from(columns: Columns) -> Self {
+impl From<RowColumns> for Usage {
+    fn from(columns: RowColumns) -> Self {
         let mut outcomes = [0; RequestOutcome::ALL.len()];
         outcomes.copy_from_slice(&columns.counts[..RequestOutcome::ALL.len()]);
-        let units = columns.amount(Amount::Units);
+        let units = columns.amount(RowAmount::Units);
         Self {
             outcomes,
             under_way: columns.counts[UNDER_WAY],
@@ -108,15 +96,15 @@ impl From<Columns> for Usage {
             // Beyond the end of the scale it is not known how much is left of it.
             units: match units {
                 u64::MAX => units,
-                _ => units.saturating_sub(columns.amount(Amount::UnitsUndone)),
+                _ => units.saturating_sub(columns.amount(RowAmount::UnitsUndone)),
             },
-            true_units: columns.amount(Amount::TrueUnits),
-            place_time: Duration::from_nanos(columns.amount(Amount::PlaceTime)),
-            waited: Duration::from_nanos(columns.amount(Amount::Wait)),
-            reported: columns.amount(Amount::Reported),
-            refunded: columns.amount(Amount::Refunded),
-            settled_more: columns.amount(Amount::SettledMore),
-            settled_less: columns.amount(Amount::SettledLess),
+            true_units: columns.amount(RowAmount::TrueUnits),
+            place_time: Duration::from_nanos(columns.amount(RowAmount::PlaceTime)),
+            waited: Duration::from_nanos(columns.amount(RowAmount::Wait)),
+            reported: columns.amount(RowAmount::Reported),
+            refunded: columns.amount(RowAmount::Refunded),
+            settled_more: columns.amount(RowAmount::SettledMore),
+            settled_less: columns.amount(RowAmount::SettledLess),
             is_saturated: columns.amounts.contains(&u64::MAX),
         }
     }

@@ -488,7 +488,7 @@ impl World {
             1..520 => {
                 let one = self.draw();
                 let until = (self.below(4) == 0).then(|| self.now.saturating_add(Duration::from_secs(3)));
-                // One that waits for a place would be shed in ways that no answer tells apart.
+                // Waits for a place end in two outcomes that have one answer: here nobody waits so.
                 let one = Asked { resource: one.resource && until.is_none(), ..one };
                 self.ask(vec![one], until);
             }

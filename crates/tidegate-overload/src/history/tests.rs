@@ -318,7 +318,7 @@ fn a_set_of_no_bytes_keeps_nothing() {
 }
 
 proptest! {
-    /// Whatever the clock does and whoever works, the bound holds, no count of bytes drifts, and
+    /// With any steps of the clock and any names, the bound holds, no count of bytes drifts, and
     /// the areas add up.
     #[test]
     fn any_clock_and_any_names_keep_the_bounds(

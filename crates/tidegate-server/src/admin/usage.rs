@@ -174,7 +174,10 @@ impl RequestScope<'_> {
     /// Answers `GET /v1/usage/{namespace}/{tenant}`.
     fn tenant_usage(&self, namespace: &str, tenant: &str) -> Result<Reply, Fault> {
         let Some(usage) = self.in_force.engine.tenant_usage(namespace, tenant) else {
-            self.usage_of(namespace)?;
+            let is_counted = self.in_force.engine.namespace_usage(namespace).is_some();
+            if !is_counted {
+                return Err(self.not_counted(namespace));
+            }
             let shown = shortened(tenant, SHOWN_BYTES);
             let detail = format_args!(
                 "tenant \"{shown}\" is not tracked: it made no request, or made room for others"
@@ -192,11 +195,12 @@ impl RequestScope<'_> {
 
     /// The usage of a namespace that exists, or that a policy before this one had.
     fn usage_of(&self, namespace: &str) -> Result<(NamespaceUsage, Vec<TenantUsage>), Fault> {
-        let engine = &self.in_force.engine;
-        engine.usage_of(namespace).ok_or_else(|| match engine.metering_bytes() {
-            0 => not_metered(),
-            _ => self.unknown_namespace(namespace),
-        })
+        self.in_force.engine.usage_of(namespace).ok_or_else(|| self.not_counted(namespace))
+    }
+
+    /// The fault of a namespace that is not counted.
+    fn not_counted(&self, namespace: &str) -> Fault {
+        if self.in_force.engine.is_metered() { self.unknown_namespace(namespace) } else { not_metered() }
     }
 }
 

@@ -4,7 +4,7 @@
 use tidegate_core::{Class, Cost};
 use tidegate_engine::Request;
 use tidegate_policy::grammar::ValueSource;
-use tidegate_policy::policy::claims::AccessParts;
+use tidegate_policy::policy::claims::{AccessParts, RequestClaims};
 use tidegate_wire::claim::{parse_attempt, parse_deadline_ms};
 use tidegate_wire::{Fault, FaultCode};
 
@@ -23,20 +23,15 @@ impl RequestScope<'_> {
         own: OwnClaims<'a>,
         caller: &Caller,
     ) -> Result<Request<'a>, Fault> {
-        let claims = self.in_force.config.claims.of_namespace(namespace);
-        // A namespace that does not exist is reported where the request is decided.
-        let by_table = || self.in_force.engine.cost_of(namespace, pairs).unwrap_or_default();
-        let mut request = Request::new(namespace, pairs).cost(cost.unwrap_or_else(by_table));
-        request.tenant = value_in(&claims.tenant, pairs);
-        request.feature = own.feature.or_else(|| value_in(&claims.feature, pairs));
+        let (mut request, claims) = self.counted_request(namespace, pairs, cost);
+        request.feature = own.feature.or(request.feature);
         let claimed = match (own.class, &claims.class.from) {
             (None, Some(from)) => value_in(from, pairs).map(str::parse).transpose().map_err(|error| {
                 Fault::new(FaultCode::MalformedBody, format_args!("{from}: {error}")).field("class")
             })?,
             (own, _) => own,
         };
-        let claimed = claimed.map(|class: Class| class.min(caller.ceiling(namespace)));
-        request.class = claims.class_of(claimed, request.tenant, claims.class.default);
+        request.class = class_within(claims, &request, claimed, caller);
         let read = |text: &str| parse_attempt(text.as_bytes());
         request.attempt = own
             .attempt
@@ -70,16 +65,38 @@ impl RequestScope<'_> {
         cost: Option<Cost>,
         caller: &Caller,
     ) -> Request<'a> {
+        let (mut request, claims) = self.counted_request(namespace, pairs, cost);
+        let claimed = claims.class.from.as_ref().and_then(|from| value_in(from, pairs)?.parse().ok());
+        request.class = class_within(claims, &request, claimed, caller);
+        request
+    }
+
+    /// A request with its cost, its tenant and its feature, and where its other claims are found.
+    fn counted_request<'a>(
+        &'a self,
+        namespace: &'a str,
+        pairs: &'a [(&'a str, &'a str)],
+        cost: Option<Cost>,
+    ) -> (Request<'a>, &'a RequestClaims) {
         let claims = self.in_force.config.claims.of_namespace(namespace);
+        // A namespace that does not exist is reported where the request is decided.
         let by_table = || self.in_force.engine.cost_of(namespace, pairs).unwrap_or_default();
         let mut request = Request::new(namespace, pairs).cost(cost.unwrap_or_else(by_table));
         request.tenant = value_in(&claims.tenant, pairs);
         request.feature = value_in(&claims.feature, pairs);
-        let class = claims.class.from.as_ref().and_then(|from| value_in(from, pairs)?.parse().ok());
-        let class = class.map(|class: Class| class.min(caller.ceiling(namespace)));
-        request.class = claims.class_of(class, request.tenant, claims.class.default);
-        request
+        (request, claims)
     }
+}
+
+/// The class of a request that claims this one, as far as the grant of its caller goes.
+fn class_within(
+    claims: &RequestClaims,
+    request: &Request<'_>,
+    claimed: Option<Class>,
+    caller: &Caller,
+) -> Class {
+    let claimed = claimed.map(|class| class.min(caller.ceiling(request.namespace)));
+    claims.class_of(claimed, request.tenant, claims.class.default)
 }
 
 fn number<'a, T>(

@@ -10,7 +10,7 @@ use tidegate_core::{Gate, NamespaceConfig, Timestamp};
 use crate::engine::{Engine, Shared, hasher};
 use crate::error::BuildError;
 use crate::lineage::{Ignored, Lineage};
-use crate::metering::Metering;
+use crate::meter_rows::MeterRows;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::planes::Planes;
 
@@ -43,7 +43,7 @@ impl Engine {
         let metering = shared.meter.as_ref().map(|meter| {
             let (names, overload) = (gates.iter().map(|gate| gate.namespace()), planes.overload.as_deref());
             let overload = overload.map(|plane| &plane.overload);
-            Arc::new(Metering::new(Arc::clone(meter), hasher(shared.config.table.seed), names, overload))
+            Arc::new(MeterRows::new(Arc::clone(meter), hasher(shared.config.table.seed), names, overload))
         });
         let overload_is_absent = planes.overload.is_none();
         let engine = Self {

@@ -24,8 +24,8 @@ use super::waited::Waited;
 use crate::demand::{Demand, outcome_of};
 use crate::engine::{Engine, Shared};
 use crate::error::RequestError;
-use crate::meter::OpenAccount;
-use crate::metering::Offered;
+use crate::meter::OpenMeterAccount;
+use crate::meter_rows::Offered;
 use crate::permit::{Holds, IssuingGate};
 use crate::progress::{Progress, StoreStep};
 use crate::request::Request;
@@ -122,7 +122,7 @@ impl Engine {
         let demand = self.planes.overload.as_ref().zip(located.record.filter(RequestRecord::is_counted));
         let demand = demand.and_then(|(plane, record)| {
             // The meter counts each limit as a request.
-            Demand::new(Some((Arc::clone(plane), record)), OpenAccount::NOTHING, now)
+            Demand::new(Some((Arc::clone(plane), record)), OpenMeterAccount::NOTHING, now)
         });
         let hold = CarriedHold { capacity, shared, demand, holds, taken_at: now };
         let refusal = match answer {
@@ -272,7 +272,7 @@ impl Engine {
 /// Limits that are charged each by itself are a request each.
 struct OpenCarried {
     /// Each with its units. Empty for a look.
-    accounts: SmallVec<[(OpenAccount, u64); 1]>,
+    accounts: SmallVec<[(OpenMeterAccount, u64); 1]>,
     is_each: bool,
     since: Timestamp,
 }

@@ -18,7 +18,7 @@ use crate::decision::Refused;
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::limit_report::LimitReport;
-use crate::metering::Offered;
+use crate::meter_rows::Offered;
 use crate::permit::IssuingGate;
 use crate::request::Request;
 

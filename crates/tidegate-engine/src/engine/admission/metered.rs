@@ -3,29 +3,33 @@
 use tidegate_core::{RequestOutcome, Timestamp};
 
 use crate::engine::Engine;
-use crate::meter::{Account, OpenAccount};
-use crate::metering::{Metering, Offered};
+use crate::meter::{MeterAccount, OpenMeterAccount};
+use crate::meter_rows::{MeterRows, Offered};
 use crate::permit::IssuingGate;
 use crate::request::{OwnedRequest, Request};
 
 impl Engine {
     #[inline]
-    pub(crate) fn metering(&self) -> Option<&Metering> {
+    pub(crate) fn metering(&self) -> Option<&MeterRows> {
         self.metering.as_deref()
     }
 
     /// Counts a request that is offered and decided at once, if there is a meter; an admitted one
     /// with this cost.
     #[inline]
-    pub(crate) fn meter_decided(&self, of: &Offered<'_, '_>, outcome: RequestOutcome) -> Option<Account> {
+    pub(crate) fn meter_decided(
+        &self,
+        of: &Offered<'_, '_>,
+        outcome: RequestOutcome,
+    ) -> Option<MeterAccount> {
         let account = self.metering()?.account(of);
         account.count(outcome, of.request.cost.units());
         Some(account)
     }
 
     /// Counts a request that is offered and has to wait, if there is a meter.
-    pub(crate) fn meter_offered(&self, of: &Offered<'_, '_>) -> OpenAccount {
-        self.metering().map_or(OpenAccount::NOTHING, |metering| metering.offered(of))
+    pub(crate) fn meter_offered(&self, of: &Offered<'_, '_>) -> OpenMeterAccount {
+        self.metering().map_or(OpenMeterAccount::NOTHING, |metering| metering.offered(of))
     }
 
     /// Counts units that are charged without being asked for.

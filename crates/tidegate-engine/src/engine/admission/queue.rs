@@ -25,7 +25,7 @@ use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
 use crate::engine::{Engine, hasher};
 use crate::error::RequestError;
-use crate::metering::Offered;
+use crate::meter_rows::Offered;
 use crate::permit::{Holds, IssuingGate};
 use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};

@@ -6,7 +6,7 @@ use tidegate_store::{Batch, Kind, Operation, RequestId};
 
 use crate::engine::Engine;
 use crate::fault::Fault;
-use crate::permit::{Beside, Completion, Holds, OtherHolds, Outcome, Permit, Settled, StoredOperation};
+use crate::permit::{BesideLimits, Completion, Holds, OtherHolds, Outcome, Permit, Settled, StoredOperation};
 use crate::place::Loan;
 use crate::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Engine {
         let Holds { limits, beside, .. } = holds;
         let end = completion.work_end();
         let complete = |limits: tidegate_core::Permit| limits.end(&self.shared.table, &end, now);
-        let Beside::Other(OtherHolds { leased, units, place, stored, loan, .. }) = beside else {
+        let BesideLimits::Other(OtherHolds { leased, units, place, stored, loan, .. }) = beside else {
             complete(limits);
             return Vec::new();
         };
@@ -150,7 +150,7 @@ impl Engine {
             account.undo(holds.limits.cost().units());
         }
         let Holds { limits, beside, .. } = holds;
-        let Beside::Other(OtherHolds { leased, units, place, stored, loan, .. }) = beside else {
+        let BesideLimits::Other(OtherHolds { leased, units, place, stored, loan, .. }) = beside else {
             limits.take_back(&self.shared.table, now);
             return None;
         };

@@ -35,6 +35,16 @@ impl Engine {
         })
     }
 
+    /// Whether the engine was built with [metering](crate::EngineBuilder::metering).
+    pub fn is_metered(&self) -> bool {
+        self.metering().is_some()
+    }
+
+    /// The use of a namespace; `None` without metering, and for a namespace that no policy had.
+    pub fn namespace_usage(&self, namespace: &str) -> Option<NamespaceUsage> {
+        self.metering()?.meter.namespace_usage(namespace)
+    }
+
     /// The use of a namespace, and of each of its tracked tenants, in no order; `None`
     /// without metering, and for a namespace that no policy had.
     pub fn usage_of(&self, namespace: &str) -> Option<(NamespaceUsage, Vec<TenantUsage>)> {

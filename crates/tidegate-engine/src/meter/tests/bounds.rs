@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::{Class, RequestOutcome};
 
-use super::super::{MeterConfig, Offer, Subject, Usage};
+use super::super::{MeterConfig, MeteredRows, Offer, Usage};
 use super::{START, meter, of_tenant, total, total_of_tenants};
 
 #[test]
@@ -28,7 +28,7 @@ fn a_million_names_of_one_namespace_leave_the_tracked_tenants_of_another_and_sta
         rows
     };
     assert_eq!(by_name(&before), by_name(&meter.tenants_usage("small").unwrap()));
-    let flood = meter.tenants_usage("large").unwrap().0;
+    let flood = meter.namespace_usage("large").unwrap();
     assert_eq!((flood.tenants, total(&flood).outcome(RequestOutcome::Shed)), (7_500, 1_000_000));
     assert_eq!(total_of_tenants(&meter, "large"), total(&flood));
     assert!(meter.bytes() <= 1_024 * tenants as usize, "{} bytes", meter.bytes());
@@ -43,7 +43,7 @@ fn a_tracked_tenant_takes_at_most_1_kib_with_the_longest_name_and_all_classes() 
     let namespace = meter.namespace("api", START);
     let count = |name: &str| {
         for class in Class::ALL {
-            let subject = Subject { class, ..of_tenant(namespace, name) };
+            let subject = MeteredRows { class, ..of_tenant(namespace, name) };
             drop(meter.decided(&subject, Offer::default(), RequestOutcome::Admitted, 1, START));
         }
     };

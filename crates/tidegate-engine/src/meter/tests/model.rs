@@ -7,7 +7,8 @@ use tidegate_core::{Class, RequestOutcome, Timestamp};
 use tidegate_test_support::SplitMix64;
 
 use super::super::{
-    Account, FeatureRow, Meter, NamespaceRow, Offer, OpenAccount, ResourceRow, RowName, Subject, Usage,
+    FeatureRow, MeterAccount, MeteredRows, NamespaceRow, Offer, OpenMeterAccount, ResourceRow, RowName,
+    Usage, UsageMeter,
 };
 use super::{START, meter};
 
@@ -197,13 +198,13 @@ impl World {
 
 /// A meter, its model, and the requests that both have in hand.
 struct Pair {
-    meter: Meter,
+    meter: UsageMeter,
     world: World,
     rows: Vec<NamespaceRow>,
     features: Vec<FeatureRow>,
     resources: Vec<ResourceRow>,
-    open: Vec<(OpenAccount, Request)>,
-    admitted: Vec<(Account, Request, u64)>,
+    open: Vec<(OpenMeterAccount, Request)>,
+    admitted: Vec<(MeterAccount, Request, u64)>,
     now: Timestamp,
     random: SplitMix64,
 }
@@ -257,7 +258,10 @@ impl Pair {
     }
 
     /// Draws a request and hands it to both: the meter counts it with `count`.
-    fn request<T>(&mut self, count: impl FnOnce(&Meter, &Subject<'_>, Timestamp) -> T) -> (T, Request) {
+    fn request<T>(
+        &mut self,
+        count: impl FnOnce(&UsageMeter, &MeteredRows<'_>, Timestamp) -> T,
+    ) -> (T, Request) {
         // Most requests are of few namespaces; the last ones have few tenants, within their shares.
         let namespaces = if self.is_one_in(3) { self.rows.len() as u64 } else { 3 };
         let namespace = self.below(namespaces) as usize;
@@ -277,7 +281,7 @@ impl Pair {
         }
         let (class, feature, resource) =
             (Class::ALL[shape[0] as usize], shape[1] as usize, shape[2] as usize);
-        let subject = Subject {
+        let subject = MeteredRows {
             namespace: self.rows[namespace],
             tenant: name.as_deref(),
             class,
@@ -434,7 +438,7 @@ impl Pair {
         self.world.count(change.0, &change.1);
     }
 
-    fn take_open(&mut self) -> Option<(OpenAccount, Request)> {
+    fn take_open(&mut self) -> Option<(OpenMeterAccount, Request)> {
         if self.open.is_empty() {
             return None;
         }

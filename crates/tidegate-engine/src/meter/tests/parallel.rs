@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tidegate_core::{Class, RequestOutcome};
 use tidegate_test_support::SplitMix64;
 
-use super::super::{FeatureRow, Offer, Subject, Usage};
+use super::super::{FeatureRow, MeteredRows, Offer, Usage};
 use super::{START, meter, of_namespace, total, total_of_tenants};
 
 const THREADS: u64 = 4;
@@ -35,7 +35,7 @@ fn sums_are_exact_at_rest_in_every_dimension_and_never_fall_meanwhile() {
             let (feature, resource) = (features[below(3)], resources[below(2)]);
             let class = Class::ALL[below(4)];
             let subject =
-                Subject { tenant, class, feature, resource, ..of_namespace(rows[below(NAMESPACES)]) };
+                MeteredRows { tenant, class, feature, resource, ..of_namespace(rows[below(NAMESPACES)]) };
             begun.fetch_add(1, Ordering::SeqCst);
             if below(3) == 0 {
                 let open = meter.offered(&subject, Offer::default(), now);
@@ -93,7 +93,7 @@ fn sums_are_exact_at_rest_in_every_dimension_and_never_fall_meanwhile() {
     assert_eq!(sum.units, units.load(Ordering::SeqCst));
     for number in 0..NAMESPACES {
         let name = format!("n{number}");
-        assert_eq!(total_of_tenants(&meter, &name), total(&meter.tenants_usage(&name).unwrap().0));
+        assert_eq!(total_of_tenants(&meter, &name), total(&meter.namespace_usage(&name).unwrap()));
     }
     let of_features = meter.features_usage();
     assert_eq!(Usage::sum(of_features.iter().flat_map(|row| &row.classes)), sum);

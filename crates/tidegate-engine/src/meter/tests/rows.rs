@@ -4,20 +4,20 @@ use core::time::Duration;
 
 use tidegate_core::{Class, RequestOutcome};
 
-use super::super::{FeatureRow, Meter, Offer, ResourceRow, RowName, Subject, Usage};
+use super::super::{FeatureRow, MeteredRows, Offer, ResourceRow, RowName, Usage, UsageMeter};
 use super::{START, meter, of_namespace, of_tenant, total, total_of_tenants};
 
 const ADMITTED: RequestOutcome = RequestOutcome::Admitted;
 
-fn admit(meter: &Meter, subject: &Subject<'_>, units: u64) {
+fn admit(meter: &UsageMeter, subject: &MeteredRows<'_>, units: u64) {
     drop(meter.decided(subject, Offer::default(), ADMITTED, units, START));
 }
 
 #[test]
 fn what_a_request_leaves_is_one_pointer_in_size_also_where_it_is_optional() {
-    assert_eq!(size_of::<super::super::Account>(), 8);
-    assert_eq!(size_of::<Option<super::super::Account>>(), 8);
-    assert_eq!(size_of::<super::super::OpenAccount>(), 8);
+    assert_eq!(size_of::<super::super::MeterAccount>(), 8);
+    assert_eq!(size_of::<Option<super::super::MeterAccount>>(), 8);
+    assert_eq!(size_of::<super::super::OpenMeterAccount>(), 8);
 }
 
 #[test]
@@ -25,12 +25,12 @@ fn a_request_counts_in_the_row_of_its_class_of_each_of_its_four_dimensions() {
     let meter = meter(10);
     let (namespace, feature) = (meter.namespace("api", START), meter.feature("search", START));
     let resource = meter.resource(Some("db"), START);
-    let subject = Subject { feature, resource, ..of_tenant(namespace, "ada") };
+    let subject = MeteredRows { feature, resource, ..of_tenant(namespace, "ada") };
     admit(&meter, &subject, 5);
     admit(&meter, &of_namespace(namespace), 7);
-    admit(&meter, &Subject { feature: FeatureRow::OTHER, ..of_tenant(namespace, "bob") }, 1);
+    admit(&meter, &MeteredRows { feature: FeatureRow::OTHER, ..of_tenant(namespace, "bob") }, 1);
     let units = |usages: &[Usage; 4]| usages.map(|usage| usage.units);
-    let usage = meter.tenants_usage("api").unwrap().0;
+    let usage = meter.namespace_usage("api").unwrap();
     assert_eq!(units(&usage.classes), [0, 0, 13, 0]);
     assert_eq!((units(&usage.no_tenant), usage.tenants), ([0, 0, 7, 0], 2));
     assert_eq!(units(&meter.tenant_usage("api", "ada").unwrap().classes), [0, 0, 5, 0]);
@@ -88,7 +88,7 @@ fn a_settlement_of_2_to_the_63_saturates_its_own_rows_is_marked_and_moves_no_oth
     accounts[1].settle(Some(1 << 63), 1);
     assert_eq!((true_units("ada").true_units, true_units("ada").is_saturated), (u64::MAX, true));
     assert_eq!((true_units("bob").true_units, true_units("bob").is_saturated), (4, false));
-    let usage = total(&meter.tenants_usage("api").unwrap().0);
+    let usage = total(&meter.namespace_usage("api").unwrap());
     assert_eq!((usage.true_units, usage.is_saturated, usage.units), (u64::MAX, true, 3));
 }
 
@@ -101,7 +101,7 @@ fn amounts_that_small_steps_take_to_the_end_saturate() {
     for _ in 0..(1 << 24) + 100 {
         admit(&meter, &subject, (1 << 40) - 1);
     }
-    assert_eq!(total(&meter.tenants_usage("api").unwrap().0).units, u64::MAX);
+    assert_eq!(total(&meter.namespace_usage("api").unwrap()).units, u64::MAX);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_row_that_was_used_longest_ago_makes_room_and_is_not_lost() {
     ask("bob", 1);
     ask("eve", 2);
     assert!(meter.tenant_usage("api", "ada").is_none());
-    let other = || Usage::sum(&meter.tenants_usage("api").unwrap().0.other);
+    let other = || Usage::sum(&meter.namespace_usage("api").unwrap().other);
     assert_eq!((other().under_way, other().outcome(ADMITTED)), (1, 0));
     ask("ada", 3);
     let back = meter.tenant_usage("api", "ada").unwrap();
@@ -125,7 +125,7 @@ fn the_row_that_was_used_longest_ago_makes_room_and_is_not_lost() {
     let account = account.decide(ADMITTED, 4, Duration::from_millis(1)).unwrap();
     account.settle(Some(6), 4);
     assert_eq!((other().under_way, other().outcome(ADMITTED), other().true_units), (0, 2, 6));
-    assert_eq!(total_of_tenants(&meter, "api"), total(&meter.tenants_usage("api").unwrap().0));
+    assert_eq!(total_of_tenants(&meter, "api"), total(&meter.namespace_usage("api").unwrap()));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn an_admission_that_is_undone_is_cancelled_and_used_nothing() {
     let account =
         meter.decided(&of_tenant(namespace, "ada"), Offer { is_repeated: true }, ADMITTED, 9, START);
     account.undo(9);
-    let usage = total(&meter.tenants_usage("api").unwrap().0);
+    let usage = total(&meter.namespace_usage("api").unwrap());
     assert_eq!((usage.outcome(ADMITTED), usage.outcome(RequestOutcome::Cancelled)), (0, 1));
     assert_eq!((usage.units, usage.repeated, usage.offered()), (0, 1, 1));
 }
@@ -165,7 +165,7 @@ fn an_open_account_that_is_dropped_is_cancelled_once_and_one_that_is_decided_is_
     drop(meter.offered(&subject, Offer::default(), START));
     let mut decided = meter.offered(&subject, Offer::default(), START);
     drop(decided.decide(RequestOutcome::Shed, 5, Duration::from_secs(2)));
-    let usage = total(&meter.tenants_usage("api").unwrap().0);
+    let usage = total(&meter.namespace_usage("api").unwrap());
     assert_eq!((usage.outcome(RequestOutcome::Cancelled), usage.outcome(RequestOutcome::Shed)), (1, 1));
     assert_eq!((usage.under_way, usage.units, usage.waited), (0, 0, Duration::from_secs(2)));
 }
@@ -195,16 +195,16 @@ fn meters_of_one_thread_do_not_count_in_each_other() {
         admit(&meters[0], &of_namespace(rows[0]), 1);
         admit(&meters[1], &of_namespace(rows[1]), 10);
     }
-    let units = meters.each_ref().map(|meter| total(&meter.tenants_usage("api").unwrap().0).units);
+    let units = meters.each_ref().map(|meter| total(&meter.namespace_usage("api").unwrap()).units);
     assert_eq!(units, [6, 60]);
 }
 
 #[test]
 fn an_account_outlives_its_meter() {
     let meter = meter(10);
-    let subject = Subject { class: Class::Sheddable, ..of_tenant(meter.namespace("api", START), "ada") };
+    let subject = MeteredRows { class: Class::Sheddable, ..of_tenant(meter.namespace("api", START), "ada") };
     let mut account =
-        meter.offered(&Subject { resource: ResourceRow::NONE, ..subject }, Offer::default(), START);
+        meter.offered(&MeteredRows { resource: ResourceRow::NONE, ..subject }, Offer::default(), START);
     drop(meter);
     account.decide(ADMITTED, 1, Duration::ZERO).unwrap().settle(None, 1);
 }

@@ -14,7 +14,7 @@ pub(crate) const UNDER_WAY: usize = RequestOutcome::ALL.len() + 1;
 
 /// An amount that requests add up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Amount {
+pub(crate) enum RowAmount {
     /// Units at admission.
     Units,
     /// Units of admissions that were undone.
@@ -35,7 +35,7 @@ pub(crate) enum Amount {
     SettledLess,
 }
 
-impl Amount {
+impl RowAmount {
     /// How many there are.
     pub(crate) const COUNT: usize = 9;
 }
@@ -47,12 +47,12 @@ impl Amount {
 /// whichever parts are added first. Units that are taken away again are an amount of their own for
 /// the same reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Columns {
+pub(crate) struct RowColumns {
     pub(crate) counts: [u64; COUNTS],
-    pub(crate) amounts: [u64; Amount::COUNT],
+    pub(crate) amounts: [u64; RowAmount::COUNT],
 }
 
-impl Columns {
+impl RowColumns {
     /// Adds what `others` have counted.
     pub(crate) fn add(&mut self, others: &Self) {
         for (count, other) in self.counts.iter_mut().zip(others.counts) {
@@ -63,7 +63,7 @@ impl Columns {
         }
     }
 
-    pub(crate) const fn amount(&self, amount: Amount) -> u64 {
+    pub(crate) const fn amount(&self, amount: RowAmount) -> u64 {
         self.amounts[amount as usize]
     }
 }
@@ -73,16 +73,17 @@ impl Columns {
 pub(crate) struct ClassColumns {
     /// The position of each class in `columns`, plus one; zero for a class that is not there.
     positions: [u8; 4],
-    columns: Box<[Columns]>,
+    columns: Box<[RowColumns]>,
 }
 
 impl ClassColumns {
     /// Adds to the columns of a class.
-    pub(crate) fn add(&mut self, class: Class, more: &Columns) {
+    pub(crate) fn add(&mut self, class: Class, more: &RowColumns) {
         let position = &mut self.positions[class as usize];
         if *position == 0 {
             // One allocation that just fits for all classes that are there: most rows have one.
-            let grown: Vec<Columns> = self.columns.iter().copied().chain([Columns::default()]).collect();
+            let grown: Vec<RowColumns> =
+                self.columns.iter().copied().chain([RowColumns::default()]).collect();
             self.columns = grown.into_boxed_slice();
             *position = self.columns.len() as u8;
         }
@@ -90,15 +91,15 @@ impl ClassColumns {
     }
 
     /// The columns of a class; zeros where it has no request.
-    pub(crate) fn of_class(&self, class: Class) -> Columns {
+    pub(crate) fn of_class(&self, class: Class) -> RowColumns {
         match self.positions[class as usize] {
-            0 => Columns::default(),
+            0 => RowColumns::default(),
             position => self.columns[usize::from(position) - 1],
         }
     }
 
     /// The classes that are there, with their columns.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Class, &Columns)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Class, &RowColumns)> {
         Class::ALL.into_iter().filter_map(|class| match self.positions[class as usize] {
             0 => None,
             position => Some((class, &self.columns[usize::from(position) - 1])),

@@ -7,15 +7,16 @@ use tidegate_core::Timestamp;
 use tidegate_overload::{Overload, ResourceId};
 
 use crate::meter::{
-    Account, FeatureRow, Meter, MeterConfig, NamespaceRow, Offer, OpenAccount, ResourceRow, Subject,
+    FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, Offer, OpenMeterAccount, ResourceRow,
+    UsageMeter,
 };
 use crate::permit::IssuingGate;
 use crate::request::Request;
 
 /// The meter of an engine, with the rows of the names that its policy has.
 #[derive(Clone, Debug)]
-pub(crate) struct Metering {
-    pub(crate) meter: Arc<Meter>,
+pub(crate) struct MeterRows {
+    pub(crate) meter: Arc<UsageMeter>,
     /// By the position of the gate.
     namespaces: Box<[NamespaceRow]>,
     features: Arc<HashMap<Box<str>, FeatureRow, ahash::RandomState>>,
@@ -41,11 +42,11 @@ impl Offered<'_, '_> {
     }
 }
 
-impl Metering {
+impl MeterRows {
     /// The meter with rows for these namespaces, in the order of their gates, and for the resources
     /// of this plane.
     pub(crate) fn new<'a>(
-        meter: Arc<Meter>,
+        meter: Arc<UsageMeter>,
         hasher: ahash::RandomState,
         namespaces: impl Iterator<Item = &'a str>,
         overload: Option<&Overload>,
@@ -76,20 +77,20 @@ impl Metering {
 
     /// The account of a request that is decided at once; its outcome is still to be counted.
     #[inline]
-    pub(crate) fn account(&self, of: &Offered<'_, '_>) -> Account {
+    pub(crate) fn account(&self, of: &Offered<'_, '_>) -> MeterAccount {
         self.meter.account(&self.subject(of), of.offer(), of.now)
     }
 
     /// The account of a request that has to wait.
-    pub(crate) fn offered(&self, of: &Offered<'_, '_>) -> OpenAccount {
+    pub(crate) fn offered(&self, of: &Offered<'_, '_>) -> OpenMeterAccount {
         self.meter.offered(&self.subject(of), of.offer(), of.now)
     }
 
     /// The rows of a request.
-    pub(crate) fn subject<'s>(&self, of: &Offered<'s, '_>) -> Subject<'s> {
+    pub(crate) fn subject<'s>(&self, of: &Offered<'s, '_>) -> MeteredRows<'s> {
         let request = of.request;
         let namespace = self.namespaces.get(of.issuer.namespace as usize).copied();
-        Subject {
+        MeteredRows {
             namespace: namespace.unwrap_or_else(|| self.meter.known_namespace(request.namespace)),
             tenant: request.tenant,
             class: request.class,
@@ -102,7 +103,7 @@ impl Metering {
     }
 }
 
-fn resource_rows(meter: &Meter, overload: Option<&Overload>) -> Box<[ResourceRow]> {
+fn resource_rows(meter: &UsageMeter, overload: Option<&Overload>) -> Box<[ResourceRow]> {
     let resources = overload.into_iter().flat_map(Overload::resources);
     resources.map(|(_, name)| meter.resource(name, meter.latest())).collect()
 }

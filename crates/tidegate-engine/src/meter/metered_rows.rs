@@ -1,6 +1,6 @@
 //! The rows that one request counts in.
 //!
-//! Each number of a row is kept at its place in [`Subject::key`], which every request makes.
+//! Each number of a row is kept at its place in [`MeteredRows::key`], which every request makes.
 
 use tidegate_core::Class;
 
@@ -57,7 +57,7 @@ impl ResourceRow {
 
 /// The rows that a request counts in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct MeteredRows<'a> {
     pub(crate) namespace: NamespaceRow,
     /// Any text, the empty one too; `None` for a request that names no tenant.
     pub(crate) tenant: Option<&'a str>,
@@ -84,7 +84,7 @@ pub(crate) enum TenantPart {
     Other,
 }
 
-impl Subject<'_> {
+impl MeteredRows<'_> {
     /// All but the tenant's name, in one number.
     #[inline]
     pub(super) const fn key(&self, part: TenantPart) -> u64 {

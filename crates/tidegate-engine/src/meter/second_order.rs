@@ -20,14 +20,14 @@ const SECOND: u64 = 1_000_000_000;
 /// The atomics are relaxed: a thread that sees an old second for a moment takes a row for older
 /// than it is by one second. Every thread reads them, and one writes them once a second.
 #[derive(Debug)]
-pub(crate) struct SecondCount {
+pub(crate) struct SecondOrder {
     /// The beginning of the current second, in nanoseconds.
     start: AtomicU64,
     number: AtomicU32,
     turning: Mutex<()>,
 }
 
-impl SecondCount {
+impl SecondOrder {
     pub(crate) fn new(now: Timestamp) -> Self {
         let start = now.as_nanos() - now.as_nanos() % SECOND;
         Self { start: AtomicU64::new(start), number: AtomicU32::new(0), turning: Mutex::default() }
