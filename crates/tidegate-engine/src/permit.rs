@@ -141,7 +141,7 @@ impl Permit {
     /// When all loans have expired by themselves; `None` without a loan, or for one that does not
     /// expire.
     pub fn expires_at(&self) -> Option<Timestamp> {
-        let longest = self.holds().iter().filter_map(|one| one.other()?.longest_hold).max();
+        let longest = self.holds().iter().filter_map(|one| one.other()?.loan.as_ref()?.longest_hold).max();
         longest.map(|hold| self.admitted_at().saturating_add(hold))
     }
 }
@@ -316,8 +316,11 @@ pub(crate) struct Holds {
 
 /// The rest that a request has beside charges to limits that are decided here. Nearly all that are
 /// not metered have nothing, and are dropped by the limits alone.
+///
+/// With a tag of its own it is read and dropped in fewer steps than with one inside of `Other`.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a box for each admission would cost more than the move")]
+#[repr(u8)]
 pub(crate) enum BesideLimits {
     Nothing,
     /// The account of the meter.
@@ -338,7 +341,6 @@ pub(crate) struct OtherHolds {
     pub(crate) stored: Option<Box<StoreCharge>>,
     /// The requests to call when what is lent comes back.
     pub(crate) loan: Option<Box<Loan>>,
-    pub(crate) longest_hold: Option<Duration>,
     /// Whether a leased limit or table was decided here by this member's share of it.
     pub(crate) is_alone: bool,
 }
@@ -381,10 +383,10 @@ impl Holds {
 
     /// [`Holds::other`], made where it is absent.
     pub(crate) fn other_mut(&mut self) -> &mut OtherHolds {
-        match &self.beside {
-            BesideLimits::Other(_) => {}
-            BesideLimits::Nothing => self.beside = BesideLimits::Other(OtherHolds::default()),
-            BesideLimits::Account(_) => self.make_other(),
+        if matches!(self.beside, BesideLimits::Nothing) {
+            self.beside = BesideLimits::Other(OtherHolds::default());
+        } else if matches!(self.beside, BesideLimits::Account(_)) {
+            self.make_other();
         }
         self.known_other_mut().expect("it was just made")
     }

@@ -1,5 +1,6 @@
 //! Loans that requests may wait for: places in flight, and permits of concurrency limits.
 
+use core::time::Duration;
 use std::sync::Arc as StdArc;
 
 use smallvec::SmallVec;
@@ -132,6 +133,9 @@ pub(crate) struct Loan {
     pub(crate) room: Arc<Room>,
     /// The fingerprints of the keys.
     pub(crate) keys: SmallVec<[u64; 2]>,
+    /// How long the permit is held that is held longest, if it is not returned before; `None` if
+    /// none expires.
+    pub(crate) longest_hold: Option<Duration>,
 }
 
 impl Drop for Loan {

@@ -316,7 +316,8 @@ impl Engine {
     /// Records the final decision on a request, once: on what was counted of it before, if the
     /// request has waited, and on what its resource has counted just now. Returns the account of
     /// the meter.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `Engine::walk`, most of whose requests do not wait")]
+    #[inline(always)]
     pub(crate) fn decided(
         &self,
         demand: Option<Demand>,
@@ -324,18 +325,42 @@ impl Engine {
         outcome: OfferOutcome,
         now: Timestamp,
     ) -> Option<MeterAccount> {
-        if demand.is_some() {
-            let demand = self.demand(demand, located, now)?;
-            if outcome == OfferOutcome::Admitted {
-                return demand.admit(located.request.cost.units(), now);
-            }
-            demand.end(outcome, now);
-            return None;
+        match demand {
+            None => self.decided_at_once(located, outcome, now),
+            before => self.decided_later(before, located, outcome, now),
         }
+    }
+
+    /// [`Engine::decided`] of a request that has not waited.
+    fn decided_at_once(
+        &self,
+        located: &Located<'_, '_>,
+        outcome: OfferOutcome,
+        now: Timestamp,
+    ) -> Option<MeterAccount> {
         if let (Some(overload), Some(record)) = (self.overload(), located.record) {
             end(overload, record, outcome);
         }
+        // Nothing is put together without a meter.
+        self.metering()?;
         self.meter_decided(&located.offered(now), outcome.of_request())
+    }
+
+    /// [`Engine::decided`] of a request that has waited, for a place or for the store.
+    #[inline(never)]
+    fn decided_later(
+        &self,
+        before: Option<Demand>,
+        located: &Located<'_, '_>,
+        outcome: OfferOutcome,
+        now: Timestamp,
+    ) -> Option<MeterAccount> {
+        let demand = self.demand(before, located, now)?;
+        if outcome == OfferOutcome::Admitted {
+            return demand.admit(located.request.cost.units(), now);
+        }
+        demand.end(outcome, now);
+        None
     }
 }
 

@@ -128,19 +128,19 @@ impl Engine {
         Some(loan)
     }
 
-    /// A loan of these concurrency limits.
+    /// A loan of these concurrency limits, whose permits do not expire.
     #[cold]
     pub(crate) fn loan(&self, keys: SmallVec<[u64; 2]>) -> Loan {
-        Loan { room: Arc::clone(&self.shared.room), keys }
+        Loan { room: Arc::clone(&self.shared.room), keys, longest_hold: None }
     }
 
     /// Adds what there is to know of a request to which concurrency limits lent permits: how long
     /// they are held, and which waiting requests to call when they are returned.
     #[cold]
     pub(crate) fn lend(&self, gate: &Gate, holds: &mut Holds) {
-        let loan = Box::new(self.loan(holds.limits.lent_keys().collect()));
-        let other = holds.other_mut();
-        (other.longest_hold, other.loan) = (longest_hold(gate), Some(loan));
+        let mut loan = Box::new(self.loan(holds.limits.lent_keys().collect()));
+        loan.longest_hold = longest_hold(gate);
+        holds.other_mut().loan = Some(loan);
     }
 
     /// Returns what a request holds, the last first; charges of the store are left as a batch to

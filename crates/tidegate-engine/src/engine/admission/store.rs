@@ -299,11 +299,11 @@ impl BatchAdmission {
             let reports = question.exact.iter().zip(answered);
             let reports = reports.map(|(name, outcome)| report_of(name, outcome)).collect();
             let holds = self.holds[question.at].other_mut();
-            let held = mine.operations.iter().filter_map(hold_of);
-            holds.longest_hold = held.chain(holds.longest_hold).max();
             if !lent.is_empty() {
                 let loan = holds.loan.get_or_insert_with(|| Box::new(engine.loan(SmallVec::new())));
                 loan.keys.extend(lent);
+                let held = mine.operations.iter().filter_map(hold_of);
+                loan.longest_hold = held.chain(loan.longest_hold).max();
             }
             let (batch, fallback) = (Some(mine), None);
             holds.stored = Some(Box::new(StoreCharge { batch, refund_on, shared, fallback, reports }));
