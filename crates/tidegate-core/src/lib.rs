@@ -39,6 +39,7 @@ pub mod planted_fault;
 pub mod rate;
 pub mod refusal;
 pub mod refusal_details;
+pub mod refusal_view;
 mod request_outcome;
 pub mod ring;
 pub mod shares;
@@ -68,6 +69,7 @@ pub use refusal::{Plane, Reason, Refusal, RefusalFields, Retry, Violated};
 pub use refusal_details::{
     AccessOperation, BindingSignal, CapacityDetails, OverloadDetails, OverloadMechanism, RefusalDetails,
 };
+pub use refusal_view::{RefusalView, ScopeView};
 pub use request_outcome::RequestOutcome;
 pub use table::{KeyTable, TableConfig, TableStats, WhenFull, full_retry, random_seed};
 pub use text::Text;

@@ -4,6 +4,7 @@
 //! `b_c` and `a_b` + `c` stay apart, and a missing attribute differs from an empty one.
 
 use core::hash::Hasher;
+use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
@@ -113,11 +114,19 @@ impl Part {
 
     /// The value as it is counted, for people: the network of an address, otherwise the value
     /// itself.
-    pub(crate) fn shown(self, value: &str) -> Text {
-        match self.ipv6_prefix.and_then(|prefix| network_of(value, prefix)) {
-            Some(network) => network.to_string().into(),
-            None => value.into(),
-        }
+    pub(crate) fn shown(self, value: &str) -> Cow<'_, str> {
+        self.network(value).map_or(Cow::Borrowed(value), Cow::Owned)
+    }
+
+    /// As [`Part::shown`], for a refusal that owns its texts.
+    #[inline]
+    pub(crate) fn shown_text(self, value: &str) -> Text {
+        self.network(value).map_or_else(|| value.into(), Text::from)
+    }
+
+    #[inline]
+    fn network(self, value: &str) -> Option<String> {
+        Some(network_of(value, self.ipv6_prefix?)?.to_string())
     }
 
     /// Whether it counts by addresses and `value`, which is no address, counts as written.

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::display::shortened;
 use tidegate_core::shares::{Owner, Shares};
-use tidegate_core::{Attributes, Gate, Text, Timestamp};
+use tidegate_core::{Attributes, Gate, ScopeView, Timestamp};
 
 /// How many blocks are remembered, in [shares](Shares) for each namespace. Once as many are in
 /// force, a block set by an operation takes the place of one that was only shown by a refusal of
@@ -53,9 +53,6 @@ pub struct BlockReport {
     /// When it was set or shown last.
     pub seen_at: Timestamp,
 }
-
-/// The attributes that name a counter.
-type Scope = [(Text, Text)];
 
 /// The blocks that are known.
 #[derive(Debug)]
@@ -102,9 +99,10 @@ impl KnownBlocks {
         self.shards[(hash >> 32) as usize % self.shards.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hash(&self, namespace: &str, limit: &str, scope: &Scope) -> u64 {
+    fn hash(&self, namespace: &str, limit: &str, scope: &ScopeView<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        (namespace, limit, scope).hash(&mut hasher);
+        (namespace, limit).hash(&mut hasher);
+        scope.iter().for_each(|pair| pair.hash(&mut hasher));
         core::hash::Hasher::finish(&hasher)
     }
 
@@ -120,14 +118,14 @@ impl KnownBlocks {
     ) {
         for (limit, scope) in gate.counters(attributes, Some(limit)) {
             let place = BlockPlace { owner: gate.owner(), namespace: gate.namespace(), limit };
-            self.put(place, &scope, cause, until, now);
+            self.put(place, &ScopeView::Texts(&scope), cause, until, now);
         }
     }
 
     /// Forgets the blocks of a request's keys.
     pub(crate) fn lift_all(&self, gate: &Gate, attributes: Attributes<'_>, limit: Option<&str>) {
         for (limit, scope) in gate.counters(attributes, limit) {
-            let hash = self.hash(gate.namespace(), limit, &scope);
+            let hash = self.hash(gate.namespace(), limit, &ScopeView::Texts(&scope));
             self.shard(hash).remove(hash, &self.shares);
         }
     }
@@ -137,7 +135,7 @@ impl KnownBlocks {
     pub(crate) fn put(
         &self,
         place: BlockPlace<'_>,
-        scope: &Scope,
+        scope: &ScopeView<'_>,
         cause: BlockCause,
         until: Timestamp,
         now: Timestamp,
@@ -162,7 +160,7 @@ impl KnownBlocks {
             return;
         }
         let shown =
-            |(name, value): &(Text, Text)| (name.to_string(), shortened(value, VALUE_BYTES_MAX).into_owned());
+            |(name, value): (&str, &str)| (name.to_owned(), shortened(value, VALUE_BYTES_MAX).into_owned());
         let report = BlockReport {
             namespace: namespace.to_owned(),
             limit: limit.to_owned(),
@@ -246,7 +244,7 @@ mod tests {
     const PER_USER: BlockPlace<'_> = BlockPlace { owner: Owner::NONE, namespace: "api", limit: "per-user" };
 
     fn put(blocks: &KnownBlocks, user: &str, cause: BlockCause, seconds: u64) {
-        let scope = [(Text::from_static("user"), Text::from(user))];
+        let scope = ScopeView::one("user", user);
         let until = NOW.saturating_add(Duration::from_secs(seconds));
         blocks.put(PER_USER, &scope, cause, until, NOW);
     }
@@ -277,7 +275,7 @@ mod tests {
         assert!(all.iter().any(|one| one.scope[0].1 == "ada"));
         // When those of the flood have ended there is room again.
         let later = NOW.saturating_add(Duration::from_secs(10));
-        let scope = [(Text::from_static("user"), Text::from_static("bob"))];
+        let scope = ScopeView::one("user", "bob");
         blocks.put(
             PER_USER,
             &scope,

@@ -1,8 +1,9 @@
 //! The answers of the engine.
 
 use core::fmt;
+use std::borrow::Cow;
 
-use tidegate_core::{Plane, Reason, Refusal, RequestOutcome, Retry, UnreadRefusal};
+use tidegate_core::{Plane, Reason, Refusal, RefusalView, RequestOutcome, Retry, UnreadRefusal};
 use tidegate_overload::OfferOutcome;
 
 use crate::continuation::Pending;
@@ -114,6 +115,16 @@ impl<'a> Refused<'a> {
     /// The plane that refuses.
     pub fn plane(&self) -> Plane {
         self.as_read().map_or(Plane::Limits, Refusal::plane)
+    }
+
+    /// The part of it that speaks of the limit that binds longest; of a batch, of its first one.
+    pub fn view(&self) -> RefusalView<'_> {
+        self.as_read().map_or_else(|unread| unread.view(), Refusal::view)
+    }
+
+    /// The refusal of a single request, or the first of a batch.
+    pub fn read(&self) -> Cow<'_, Refusal> {
+        self.as_read().map_or_else(|unread| Cow::Owned(unread.read()), Cow::Borrowed)
     }
 
     /// The outcome of the request as its resource counts it.

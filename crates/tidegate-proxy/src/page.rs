@@ -55,7 +55,8 @@ fn quality(parameters: &str) -> u16 {
 
 /// The page about a refusal.
 pub(crate) fn write(refusal: &Refusal, status: u16, now: Timestamp) -> String {
-    let seconds = retry_after::seconds_of(refusal, now);
+    let refusal = refusal.view();
+    let seconds = retry_after::seconds_of(&refusal, now);
     let mut page = String::with_capacity(1536);
     let title = if status == 429 { "Too many requests" } else { "Please try again later" };
     let _ = write!(
@@ -74,8 +75,8 @@ pub(crate) fn write(refusal: &Refusal, status: u16, now: Timestamp) -> String {
         None => page.push_str("<p>Trying again will not help.</p>"),
     }
     page.push_str("<p><small>");
-    escape(&Sentence { refusal, now }.to_string(), &mut page);
-    let _ = write!(page, " ({})</small></p>", refusal.reason().as_str());
+    escape(&Sentence { refusal: &refusal, now }.to_string(), &mut page);
+    let _ = write!(page, " ({})</small></p>", refusal.reason.as_str());
     if let Some(seconds) = seconds.filter(|seconds| *seconds <= RELOAD_SECONDS_MAX) {
         let _ = write!(
             page,

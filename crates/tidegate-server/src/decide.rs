@@ -8,7 +8,7 @@ use core::borrow::Borrow;
 use core::time::Duration;
 use std::sync::atomic::Ordering;
 
-use tidegate_core::{Refusal, Timestamp};
+use tidegate_core::{Refusal, RefusalView, Timestamp};
 use tidegate_driver::{PendingRequest, UntoldPermit};
 use tidegate_engine::{
     Asking, Decision, LimitReport, Outcome, PeekReport, Permit, PermitId, Progress, Request, RequestError,
@@ -359,11 +359,22 @@ impl RequestScope<'_> {
         refusal: &Refusal,
         now: Timestamp,
     ) {
+        self.note_refusal_view(series, asked, (&refusal.view(), || refusal), now);
+    }
+
+    /// As [`Self::note_refusal`], of a refusal that is only put together for a line of a log.
+    pub(crate) fn note_refusal_view<R: Borrow<Refusal>>(
+        &self,
+        series: &NamespaceTable,
+        asked: &Asked<'_>,
+        (view, refusal): (&RefusalView<'_>, impl Fn() -> R),
+        now: Timestamp,
+    ) {
         let took = self.took(now);
-        series.refused(refusal, asked.protocol);
-        self.note_refused_key(refusal, asked.protocol, now);
+        series.refused(view, asked.protocol);
+        self.note_refused_key(view, &refusal, asked.protocol, now);
         if let Some(decisions) = &self.daemon.decisions {
-            decisions.refused(asked, refusal, now, took);
+            decisions.refused(asked, refusal().borrow(), now, took);
         }
     }
 
@@ -398,13 +409,20 @@ impl RequestScope<'_> {
     }
 
     /// Remembers the key of a refusal among the most refused, and may write a line.
-    pub(crate) fn note_refused_key(&self, refusal: &Refusal, protocol: Protocol, now: Timestamp) {
-        self.in_force.engine.note_blocked(refusal, now);
-        let counter = RefusedCounter::new(refusal, &self.in_force.config.claims);
-        self.note_refused_counter(&counter, || refusal, protocol, now);
+    /// The refusal is only put together for a line.
+    pub(crate) fn note_refused_key<R: Borrow<Refusal>>(
+        &self,
+        view: &RefusalView<'_>,
+        refusal: impl FnOnce() -> R,
+        protocol: Protocol,
+        now: Timestamp,
+    ) {
+        self.in_force.engine.note_blocked(view, now);
+        let counter = RefusedCounter::new(view, &self.in_force.config.claims);
+        self.note_refused_counter(&counter, refusal, protocol, now);
     }
 
-    /// As [`Self::note_refused_key`], of a refusal that is only put together for a line.
+    /// As [`Self::note_refused_key`], of the counter of a limit that blocks no key.
     pub(crate) fn note_refused_counter<R: Borrow<Refusal>>(
         &self,
         counter: &RefusedCounter<'_>,

@@ -43,7 +43,7 @@ impl DecisionPoint for DaemonContext {
         let claims = config.claims.of_namespace(request.namespace);
         request.class = claims.class_of(claimed, request.tenant, default);
         if let Some(access) = access {
-            request = config.planes.with_access_parts(request, access)?;
+            config.planes.add_access_parts(&mut request, access)?;
         }
         let wait = config.planes.wait_at_route(own, request.resource, request.class);
         Ok((request, wait))

@@ -106,18 +106,19 @@ impl PlaneSettings {
         self.0.resources.get(resource)?.status
     }
 
-    /// The request with the resource that its caller names, which must be one of the policy's. All
+    /// Gives a request the resource that its caller names, which must be one of the policy's. All
     /// namespaces share its places, so the caller needs a verb of its own to take one.
-    pub(crate) fn with_resource<'a>(
+    pub(crate) fn add_resource<'a>(
         &self,
-        request: Request<'a>,
+        request: &mut Request<'a>,
         resource: Option<&'a str>,
         caller: &Caller,
-    ) -> Result<Request<'a>, Fault> {
-        let Some(name) = resource else { return Ok(request) };
+    ) -> Result<(), Fault> {
+        let Some(name) = resource else { return Ok(()) };
         caller.may(Verb::Place, request.namespace)?;
         self.check_resource(name)?;
-        Ok(request.resource(name))
+        request.resource = Some(name);
+        Ok(())
     }
 
     /// Fails when the policy has no resource of this name.
@@ -140,16 +141,12 @@ impl PlaneSettings {
         known
     }
 
-    /// The request with the access that its caller names. A table of another namespace is an error
+    /// Gives a request the access that its caller names. A table of another namespace is an error
     /// of its own; for a table or a namespace that does not exist the engine has one.
-    pub(crate) fn with_access<'a>(
-        &self,
-        request: Request<'a>,
-        access: Option<Access<'a>>,
-    ) -> Result<Request<'a>, Fault> {
-        let Some(access) = access else { return Ok(request) };
+    pub(crate) fn add_access<'a>(&self, request: &mut Request<'a>, access: Access<'a>) -> Result<(), Fault> {
         self.check_owner(request.namespace, access.table)?;
-        Ok(request.access(access))
+        request.access = Some(access);
+        Ok(())
     }
 
     /// Fails when the table is one of other namespaces only, and the namespace exists.
@@ -170,33 +167,33 @@ impl PlaneSettings {
         Err(Fault::new(FaultCode::ForeignTable, what).field("table").fix(fix))
     }
 
-    /// The request with the resource and the access that are among its attributes, for protocols
+    /// Gives a request the resource and the access that are among its attributes, for protocols
     /// that have no members for them: `resource`, where the policy has resources, and `table`,
     /// `key`, `kind` and `size`, where the namespace has tables and does not say itself where an
     /// access is found. Elsewhere these are attributes like any other.
-    pub(crate) fn with_words<'a>(
+    pub(crate) fn add_words<'a>(
         &self,
-        request: Request<'a>,
+        request: &mut Request<'a>,
         word: impl Fn(&str) -> Option<&'a str>,
         caller: &Caller,
-    ) -> Result<Request<'a>, Fault> {
+    ) -> Result<(), Fault> {
         let resource = if self.0.resources.is_empty() { None } else { word("resource") };
-        let request = self.with_resource(request, resource, caller)?;
+        self.add_resource(request, resource, caller)?;
         if request.access.is_some() || !self.0.word_tables.contains(request.namespace) {
-            return Ok(request);
+            return Ok(());
         }
         let parts =
             AccessParts { table: word("table"), key: word("key"), kind: word("kind"), size: word("size") };
-        self.with_access_parts(request, parts)
+        self.add_access_parts(request, parts)
     }
 
-    /// The request with the access of these parts; none without a table.
-    pub(crate) fn with_access_parts<'a>(
+    /// Gives a request the access of these parts; none without a table.
+    pub(crate) fn add_access_parts<'a>(
         &self,
-        request: Request<'a>,
+        request: &mut Request<'a>,
         parts: AccessParts<'a>,
-    ) -> Result<Request<'a>, Fault> {
-        let Some(table) = parts.table else { return Ok(request) };
+    ) -> Result<(), Fault> {
+        let Some(table) = parts.table else { return Ok(()) };
         let kind = parts.kind.map_or(Ok(AccessKind::Read), named_kind)?;
         let size = match parts.size {
             None => 1,
@@ -210,7 +207,7 @@ impl PlaneSettings {
             malformed("key", "an access to a table needs a key").fix("add `key`: it decides the partition")
         })?;
         let access = Access::new(table, key.as_bytes(), access_kind(kind), size);
-        self.with_access(request, Some(access))
+        self.add_access(request, access)
     }
 }
 

@@ -75,7 +75,7 @@ pub struct OlderHeaders {
 /// violated limits; a refusal that did not come from a limit (see [`Allowance::from_violated`]) has
 /// none of these fields.
 pub fn refusal_headers(headers: &mut HeaderMap, refusal: &Refusal, now: Timestamp, older: OlderHeaders) {
-    if let Some(seconds) = retry_after::seconds_of(refusal, now) {
+    if let Some(seconds) = retry_after::seconds_of(&refusal.view(), now) {
         headers.insert(RETRY_AFTER, seconds.into());
     }
     let allowances = refusal.violated.iter().filter_map(|violated| Allowance::from_violated(violated, now));

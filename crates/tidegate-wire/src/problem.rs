@@ -12,8 +12,8 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use tidegate_core::display::{CivilInstant, HumanDuration, Quantity};
 use tidegate_core::{
-    CapacityDetails, OverloadDetails, OverloadMechanism, Reason, Refusal, RefusalDetails, Retry, Timestamp,
-    Violated,
+    CapacityDetails, OverloadDetails, OverloadMechanism, Reason, Refusal, RefusalDetails, RefusalView, Retry,
+    Timestamp,
 };
 
 use crate::problem_details::{CapacityBody, OverloadBody};
@@ -119,7 +119,8 @@ const SENTENCE_BYTES: usize = 160;
 pub fn sentence(refusal: &Refusal, now: Timestamp) -> String {
     // Nearly all fit, so that the text is made without being moved.
     let mut text = String::with_capacity(SENTENCE_BYTES);
-    Sentence { refusal, now }.write_to(&mut text).expect("a text takes all that is written");
+    let refusal = refusal.view();
+    Sentence { refusal: &refusal, now }.write_to(&mut text).expect("a text takes all that is written");
     text
 }
 
@@ -142,7 +143,7 @@ impl<'a> RefusalBody<'a> {
             scope: Scope(refusal.scope.iter().map(|(name, value)| (&**name, &**value)).collect()),
             remaining: refusal.remaining(),
             retry: RetryKind::from(refusal.retry()).as_str(),
-            retry_after_ms: millis_of(refusal, now),
+            retry_after_ms: millis_of(&refusal.view(), now),
             violated: refusal
                 .violated
                 .iter()
@@ -164,7 +165,7 @@ impl<'a> RefusalBody<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Sentence<'a> {
     /// The refusal.
-    pub refusal: &'a Refusal,
+    pub refusal: &'a RefusalView<'a>,
     /// When it is told.
     pub now: Timestamp,
 }
@@ -180,58 +181,57 @@ impl Sentence<'_> {
     /// three times as long.
     pub fn write_to(&self, out: &mut impl Write) -> fmt::Result {
         let refusal = self.refusal;
-        let first = &refusal.violated[0];
-        match (&refusal.detail, refusal.reason()) {
+        match (&refusal.detail, refusal.reason) {
             (Some(detail), _) => out.write_str(detail)?,
             (None, Reason::RateExceeded | Reason::QuotaExceeded) => {
-                limit(out, first)?;
-                out.write_str(if first.remaining == 0 { " is used up" } else { " has too little left" })?;
+                limit(out, refusal.name)?;
+                out.write_str(if refusal.remaining == 0 { " is used up" } else { " has too little left" })?;
                 counter(out, refusal)?;
-                if let (Some(zone), Retry::At(at)) = (&refusal.civil_zone, refusal.retry()) {
+                if let (Some(zone), Retry::At(at)) = (refusal.civil_zone, refusal.retry) {
                     // A civil window of the limit ends then.
                     write!(out, " until {}", CivilInstant { at, zone })?;
                 }
                 out.write_str(": ")?;
-                number(out, first.remaining)?;
+                number(out, refusal.remaining)?;
                 out.write_str(" of ")?;
-                number(out, first.limit)?;
+                number(out, refusal.limit)?;
                 out.write_str(" units left")?;
             }
             (None, Reason::ConcurrencyExceeded) => {
-                match first.limit {
+                match refusal.limit {
                     1 => out.write_str("the only permit of ")?,
                     most => write!(out, "all {most} permits of ")?,
                 }
-                limit(out, first)?;
-                out.write_str(if first.limit == 1 { " is held" } else { " are held" })?;
+                limit(out, refusal.name)?;
+                out.write_str(if refusal.limit == 1 { " is held" } else { " are held" })?;
                 counter(out, refusal)?;
             }
             (None, Reason::Blocked) => {
-                limit(out, first)?;
+                limit(out, refusal.name)?;
                 out.write_str(" is blocked")?;
                 counter(out, refusal)?;
             }
             (None, Reason::CostExceedsLimit) => {
                 out.write_str("the cost is larger than ")?;
-                limit(out, first)?;
-                write!(out, " ever admits at once, {}", Quantity(first.limit, "unit"))?;
+                limit(out, refusal.name)?;
+                write!(out, " ever admits at once, {}", Quantity(refusal.limit, "unit"))?;
             }
             (None, Reason::TableFull) => {
                 out.write_str("there is no memory for another key of ")?;
-                limit(out, first)?;
+                limit(out, refusal.name)?;
             }
             (None, Reason::StoreUnavailable) => {
                 out.write_str("the store that decides ")?;
-                limit(out, first)?;
+                limit(out, refusal.name)?;
                 out.write_str(" does not answer")?;
             }
-            (None, reason) => match refusal.details.as_deref() {
+            (None, reason) => match refusal.details {
                 Some(RefusalDetails::Capacity(details)) => capacity(out, details, reason)?,
-                Some(RefusalDetails::Overload(details)) => overload(out, details, first.limit, reason)?,
-                _ => write!(out, "\"{}\" refused: {}", first.name, words(reason))?,
+                Some(RefusalDetails::Overload(details)) => overload(out, details, refusal.limit, reason)?,
+                _ => write!(out, "\"{}\" refused: {}", refusal.name, words(reason))?,
             },
         }
-        match refusal.retry() {
+        match refusal.retry {
             Retry::At(instant) => {
                 out.write_str("; come back in ")?;
                 wait(instant, self.now).write_to(out)
@@ -247,9 +247,9 @@ impl Sentence<'_> {
 }
 
 /// `limit "per-user"`.
-fn limit(out: &mut impl Write, violated: &Violated) -> fmt::Result {
+fn limit(out: &mut impl Write, name: &str) -> fmt::Result {
     out.write_str("limit \"")?;
-    out.write_str(&violated.name)?;
+    out.write_str(name)?;
     out.write_char('"')
 }
 
@@ -296,7 +296,7 @@ fn words(reason: Reason) -> String {
 }
 
 /// ` for user=ada, app=x`, or nothing for a counter that all share.
-fn counter(out: &mut impl Write, refusal: &Refusal) -> fmt::Result {
+fn counter(out: &mut impl Write, refusal: &RefusalView<'_>) -> fmt::Result {
     for (index, (name, value)) in refusal.scope.iter().enumerate() {
         for part in [if index == 0 { " for " } else { ", " }, name, "=", value] {
             out.write_str(part)?;

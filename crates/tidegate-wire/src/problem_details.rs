@@ -2,12 +2,12 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use tidegate_core::{CapacityDetails, OverloadDetails, Refusal};
+use tidegate_core::{CapacityDetails, OverloadDetails, RefusalView};
 
 /// The typed details of a refusal as JSON, with the name of their member in a body: `capacity` or
 /// `overload`. `None` for a refusal by limits.
-pub fn details_of(refusal: &Refusal) -> Option<(&'static str, Value)> {
-    let details = refusal.details.as_deref()?;
+pub fn details_of(refusal: &RefusalView<'_>) -> Option<(&'static str, Value)> {
+    let details = refusal.details?;
     let capacity =
         || details.capacity().map(|one| ("capacity", serde_json::to_value(CapacityBody::from_details(one))));
     let overload =

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate_core::{Refusal, Retry, Timestamp};
+use tidegate_core::{RefusalView, Retry, Timestamp};
 
 /// The `Retry-After` of a refusal that can only say "later": the shortest wait of a backoff, in
 /// seconds.
@@ -23,8 +23,8 @@ pub fn seconds(retry: Retry, now: Timestamp) -> Option<u64> {
 
 /// The value of `Retry-After` for a refusal at `now`: as [`seconds`], but a refusal that can only
 /// say "later" may know how long at least.
-pub fn seconds_of(refusal: &Refusal, now: Timestamp) -> Option<u64> {
-    match (refusal.retry(), refusal.retry_hint) {
+pub fn seconds_of(refusal: &RefusalView<'_>, now: Timestamp) -> Option<u64> {
+    match (refusal.retry, refusal.retry_hint) {
         (Retry::Backoff, Some(hint)) => Some(seconds_up(hint).max(BACKOFF_SECONDS)),
         (retry, _) => seconds(retry, now),
     }
@@ -38,11 +38,8 @@ pub fn millis(retry: Retry, now: Timestamp) -> Option<u64> {
 
 /// Milliseconds until a refused caller may come back: as [`millis`], or the wait that a refusal
 /// which can only say "later" suggests before the first retry.
-pub fn millis_of(refusal: &Refusal, now: Timestamp) -> Option<u64> {
-    match (refusal.retry(), refusal.retry_hint) {
-        (Retry::Backoff, Some(hint)) => Some(millis_up(hint).max(1)),
-        (retry, _) => millis(retry, now),
-    }
+pub fn millis_of(refusal: &RefusalView<'_>, now: Timestamp) -> Option<u64> {
+    refusal.wait(now).map(|wait| millis_up(wait).max(1))
 }
 
 /// Whole seconds, rounded up.
@@ -95,12 +92,12 @@ mod tests {
             remaining: 0,
             window: None,
         };
-        let mut refusal = Refusal::new("api", smallvec::SmallVec::new(), violated);
-        assert_eq!(seconds_of(&refusal, Timestamp::MIN), Some(BACKOFF_SECONDS));
+        let mut refusal = tidegate_core::Refusal::new("api", smallvec::SmallVec::new(), violated);
+        assert_eq!(seconds_of(&refusal.view(), Timestamp::MIN), Some(BACKOFF_SECONDS));
         refusal.retry_hint = Some(Duration::from_millis(2001));
-        assert_eq!(seconds_of(&refusal, Timestamp::MIN), Some(3));
+        assert_eq!(seconds_of(&refusal.view(), Timestamp::MIN), Some(3));
         refusal.retry_hint = Some(Duration::ZERO);
-        assert_eq!(seconds_of(&refusal, Timestamp::MIN), Some(BACKOFF_SECONDS));
+        assert_eq!(seconds_of(&refusal.view(), Timestamp::MIN), Some(BACKOFF_SECONDS));
     }
 
     #[test]

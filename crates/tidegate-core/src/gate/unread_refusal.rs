@@ -7,6 +7,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
@@ -17,6 +18,7 @@ use crate::algorithm::{Algorithm, State};
 use crate::attributes::{Attributes, PairAttributes};
 use crate::cost::Cost;
 use crate::refusal::{Reason, Refusal, RefusalFields, Retry, ScopeValues, Violated};
+use crate::refusal_view::{RefusalView, ScopeView};
 use crate::request_outcome::RequestOutcome;
 use crate::scope::Part;
 use crate::table::SpecId;
@@ -146,6 +148,36 @@ impl<'a> UnreadRefusal<'a> {
         self.gate.refusal_with(&self.numbers, self.scope.values())
     }
 
+    /// The part of the refusal that speaks of the limit that binds longest; its texts are borrowed.
+    pub fn view(&self) -> RefusalView<'_> {
+        let now = self.numbers.refused_at;
+        let binding = self.gate.binding(&self.numbers);
+        let parts = &*binding.limit.scope.parts;
+        let pair = |(part, value): (&Part, Option<_>)| {
+            Some((self.gate.names.get(part.attribute), part.shown(value?)))
+        };
+        let mut pairs = parts.iter().zip(self.scope.values()).filter_map(pair);
+        let scope = match (parts.len(), pairs.next()) {
+            (1, Some(only)) => ScopeView::One(only),
+            (_, first) => ScopeView::Several(first.into_iter().chain(pairs).collect()),
+        };
+        let reason = binding.reason();
+        RefusalView {
+            namespace: &self.gate.namespace_text,
+            name: &binding.limit.name,
+            reason,
+            retry: binding.retry(now),
+            retry_hint: binding.retry_hint(now),
+            limit: binding.units(),
+            remaining: binding.remaining(now),
+            scope,
+            detail: self.gate.detail(&binding).map(|detail| Cow::Owned(detail.to_string())),
+            civil_zone: binding.algorithm.civil_zone(),
+            plane: reason.plane(),
+            details: None,
+        }
+    }
+
     /// Why: the reason of the limit that binds longest.
     pub fn reason(&self) -> Reason {
         self.gate.binding(&self.numbers).reason()
@@ -244,20 +276,29 @@ impl ReadLimit<'_> {
         }
     }
 
+    /// The most that it ever admits at once.
+    fn units(&self) -> u64 {
+        match self.answer {
+            Answer::Never { largest } => largest,
+            _ => self.algorithm.limit(),
+        }
+    }
+
+    fn remaining(&self, now: Timestamp) -> u64 {
+        match self.left {
+            Left::Units(units) => units,
+            Left::OfState(state) => self.algorithm.remaining(state, now),
+        }
+    }
+
     #[inline]
     fn violated(&self, now: Timestamp) -> Violated {
         Violated {
             name: self.limit.name.clone(),
             reason: self.reason(),
             retry: self.retry(now),
-            limit: match self.answer {
-                Answer::Never { largest } => largest,
-                _ => self.algorithm.limit(),
-            },
-            remaining: match self.left {
-                Left::Units(units) => units,
-                Left::OfState(state) => self.algorithm.remaining(state, now),
-            },
+            limit: self.units(),
+            remaining: self.remaining(now),
             window: self.algorithm.window(),
         }
     }
@@ -458,7 +499,7 @@ impl Gate {
     #[inline]
     fn push_shown(&self, part: Part, value: Option<&str>, scope: &mut ScopeValues) {
         if let Some(value) = value {
-            scope.push((self.names.text(part.attribute), part.shown(value)));
+            scope.push((self.names.text(part.attribute), part.shown_text(value)));
         }
     }
 }

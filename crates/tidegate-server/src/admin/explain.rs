@@ -88,7 +88,7 @@ impl RequestScope<'_> {
         }
         // An explanation takes no place.
         let access = NamedAccess::from_body(check.access.as_ref())?;
-        let mut request = self.with_named(request, check.resource.as_deref(), &access, &Caller::ANYONE)?;
+        self.add_named(&mut request, check.resource.as_deref(), &access, &Caller::ANYONE)?;
         let now = self.daemon.clock.now();
         let planes = &self.in_force.config.planes;
         let wait = match (check.wait_ms, check.door) {
@@ -354,7 +354,8 @@ fn explain_load(load: &LoadReport, tenant: Option<&str>) -> LoadExplanation {
 }
 
 fn plane(refusal: &Refusal, now: Timestamp) -> PlaneExplanation {
-    let details = details_of(refusal);
+    let view = refusal.view();
+    let details = details_of(&view);
     let member =
         |wanted: &str| details.as_ref().filter(|(name, _)| *name == wanted).map(|(_, json)| json.clone());
     PlaneExplanation {
@@ -363,7 +364,7 @@ fn plane(refusal: &Refusal, now: Timestamp) -> PlaneExplanation {
         reason: refusal.reason().as_str().to_owned(),
         because: sentence(refusal, now),
         retry: RetryKind::from(refusal.retry()).as_str().to_owned(),
-        retry_after_ms: millis_of(refusal, now),
+        retry_after_ms: millis_of(&view, now),
         capacity: member("capacity"),
         overload: member("overload"),
     }

@@ -8,7 +8,7 @@
 //!
 //! Reserved in the query: `namespace`, `cost`, `class` and `deny_status`. Attributes of these names
 //! can only come as headers. Attributes may name a resource and an access to a table: see
-//! [`PlaneSettings::with_words`](crate::PlaneSettings).
+//! [`PlaneSettings::add_words`](crate::PlaneSettings).
 
 use std::borrow::Cow;
 
@@ -79,9 +79,9 @@ impl RequestScope<'_> {
         caller.may(Verb::Check, &subrequest.namespace)?;
         let pairs = self.bounded(&subrequest.attributes)?;
         let own = OwnClaims::from_headers(subrequest.class, headers)?;
-        let request = self.request_of(&subrequest.namespace, &pairs, subrequest.cost, own, caller)?;
+        let mut request = self.request_of(&subrequest.namespace, &pairs, subrequest.cost, own, caller)?;
         let planes = &self.in_force.config.planes;
-        let request = planes.with_words(request, |name| subrequest.attributes.get(name), caller)?;
+        planes.add_words(&mut request, |name| subrequest.attributes.get(name), caller)?;
         // A gateway does not report the end of the work.
         let request = request.end_unknown();
         let style = Style::Headers(subrequest.deny_status);

@@ -23,7 +23,8 @@ impl RequestScope<'_> {
         own: OwnClaims<'a>,
         caller: &Caller,
     ) -> Result<Request<'a>, Fault> {
-        let (mut request, claims) = self.counted_request(namespace, pairs, cost);
+        let claims = self.in_force.config.claims.of_namespace(namespace);
+        let mut request = self.counted_request(namespace, pairs, cost, claims);
         request.feature = own.feature.or(request.feature);
         let claimed = match (own.class, &claims.class.from) {
             (None, Some(from)) => value_in(from, pairs).map(str::parse).transpose().map_err(|error| {
@@ -51,7 +52,7 @@ impl RequestScope<'_> {
                 kind: sources.kind.as_ref().and_then(value),
                 size: sources.size.as_ref().and_then(value),
             };
-            request = self.in_force.config.planes.with_access_parts(request, parts)?;
+            self.in_force.config.planes.add_access_parts(&mut request, parts)?;
         }
         Ok(request)
     }
@@ -65,26 +66,27 @@ impl RequestScope<'_> {
         cost: Option<Cost>,
         caller: &Caller,
     ) -> Request<'a> {
-        let (mut request, claims) = self.counted_request(namespace, pairs, cost);
+        let claims = self.in_force.config.claims.of_namespace(namespace);
+        let mut request = self.counted_request(namespace, pairs, cost, claims);
         let claimed = claims.class.from.as_ref().and_then(|from| value_in(from, pairs)?.parse().ok());
         request.class = class_within(claims, &request, claimed, caller);
         request
     }
 
-    /// A request with its cost, its tenant and its feature, and where its other claims are found.
+    /// A request with its cost, its tenant and its feature.
     fn counted_request<'a>(
         &'a self,
         namespace: &'a str,
         pairs: &'a [(&'a str, &'a str)],
         cost: Option<Cost>,
-    ) -> (Request<'a>, &'a RequestClaims) {
-        let claims = self.in_force.config.claims.of_namespace(namespace);
+        claims: &'a RequestClaims,
+    ) -> Request<'a> {
         // A namespace that does not exist is reported where the request is decided.
         let by_table = || self.in_force.engine.cost_of(namespace, pairs).unwrap_or_default();
         let mut request = Request::new(namespace, pairs).cost(cost.unwrap_or_else(by_table));
         request.tenant = value_in(&claims.tenant, pairs);
         request.feature = value_in(&claims.feature, pairs);
-        (request, claims)
+        request
     }
 }
 

@@ -91,9 +91,9 @@ fn check(call: RouteCall<'_>) -> DecisionFuture<'_> {
         let own = OwnClaims::from_headers(check.class.map(|class| class.0), &head.headers)?;
         let own = own.feature(check.feature.as_deref());
         let cost = check.cost.map(|cost| cost.0);
-        let request = scope.request_of(&check.namespace, &pairs, cost, own, caller)?;
+        let mut request = scope.request_of(&check.namespace, &pairs, cost, own, caller)?;
         let access = NamedAccess::from_body(check.access.as_ref())?;
-        let mut request = scope.with_named(request, check.resource.as_deref(), &access, caller)?;
+        scope.add_named(&mut request, check.resource.as_deref(), &access, caller)?;
         let now = scope.daemon.clock.now();
         if !wait.is_zero() {
             if scope.files_of(&check.namespace).is_some() {
@@ -121,9 +121,9 @@ fn reserve(call: RouteCall<'_>) -> DecisionFuture<'_> {
         let own = OwnClaims::from_headers(reserve.class.map(|class| class.0), &head.headers)?;
         let own = own.feature(reserve.feature.as_deref());
         let cost = reserve.cost.map(|cost| cost.0);
-        let request = scope.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
+        let mut request = scope.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
         let access = NamedAccess::from_body(reserve.access.as_ref())?;
-        let request = scope.with_named(request, reserve.resource.as_deref(), &access, caller)?;
+        scope.add_named(&mut request, reserve.resource.as_deref(), &access, caller)?;
         let terms = Terms { now: scope.daemon.clock.now(), keep, style: Style::Whole };
         let progress = scope.begin(&request, terms)?;
         Ok(scope.route_progress(progress, (reserve.resource.as_deref(), &reserve.namespace), false))
@@ -131,21 +131,18 @@ fn reserve(call: RouteCall<'_>) -> DecisionFuture<'_> {
 }
 
 impl RequestScope<'_> {
-    /// The request with the resource and the access that a body names.
-    pub(crate) fn with_named<'a>(
+    /// Gives a request the resource and the access that a body names.
+    pub(crate) fn add_named<'a>(
         &self,
-        request: Request<'a>,
+        request: &mut Request<'a>,
         resource: Option<&'a str>,
         access: &'a NamedAccess<'_>,
         caller: &Caller,
-    ) -> Result<Request<'a>, Fault> {
+    ) -> Result<(), Fault> {
         let planes = &self.in_force.config.planes;
-        let request = planes.with_resource(request, resource, caller)?;
-        match access.access() {
-            // An access of its own wins over the one that its attributes describe.
-            Some(access) => planes.with_access(request, Some(access)),
-            None => Ok(request),
-        }
+        planes.add_resource(request, resource, caller)?;
+        // An access of its own wins over the one that its attributes describe.
+        access.access().map_or(Ok(()), |access| planes.add_access(request, access))
     }
 
     fn peek(&self, request: &Request<'_>, terms: Terms) -> Result<RequestProgress, Fault> {

@@ -110,8 +110,8 @@ impl<'a> DescriptorLine<'a> {
         caller: &Caller,
     ) -> Result<Self, Fault> {
         let value = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        let request = scope.request_of(domain, attributes, None, OwnClaims::default(), caller)?;
-        let request = scope.in_force.config.planes.with_words(request, value, caller)?;
+        let mut request = scope.request_of(domain, attributes, None, OwnClaims::default(), caller)?;
+        scope.in_force.config.planes.add_words(&mut request, value, caller)?;
         let peek = matches!(descriptor.hits, Hits::Look);
         let wait = value(WAIT_MS).map(|millis| wait_of_attribute(millis, peek)).transpose()?;
         // Envoy does not report the end of the work.

@@ -12,7 +12,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use tidegate_core::{OverloadMechanism, Plane, Reason, Refusal};
+use tidegate_core::{OverloadMechanism, Plane, Reason, RefusalView};
 use tidegate_engine::{Engine, LimitReport};
 
 use crate::protocol::Protocol;
@@ -159,13 +159,13 @@ impl NamespaceTable {
     }
 
     /// Counts a refusal.
-    pub(crate) fn refused(&self, refusal: &Refusal, protocol: Protocol) {
-        if let Some(series) = self.namespaces.get(&*refusal.namespace) {
-            let by = match refusal.plane() {
-                Plane::Overload => series.mechanism(refusal.name()),
+    pub(crate) fn refused(&self, refusal: &RefusalView<'_>, protocol: Protocol) {
+        if let Some(series) = self.namespaces.get(refusal.namespace) {
+            let by = match refusal.plane {
+                Plane::Overload => series.mechanism(refusal.name),
                 Plane::Limits | Plane::Capacity => None,
             };
-            by.unwrap_or_else(|| series.of(refusal.name())).refused(refusal.reason(), protocol);
+            by.unwrap_or_else(|| series.of(refusal.name)).refused(refusal.reason, protocol);
         }
     }
 
@@ -279,7 +279,7 @@ mod tests {
     use core::iter;
 
     use tidegate_core::refusal::ScopeValues;
-    use tidegate_core::{Retry, Violated};
+    use tidegate_core::{Refusal, Retry, Violated};
 
     use super::*;
 
@@ -290,7 +290,7 @@ mod tests {
         let refuse = |table: &NamespaceTable, reason| {
             let (name, retry) = ("queue".into(), Retry::Backoff);
             let violated = Violated { name, reason, retry, limit: 1, remaining: 0, window: None };
-            table.refused(&Refusal::new("api", ScopeValues::new(), violated), Protocol::Http);
+            table.refused(&Refusal::new("api", ScopeValues::new(), violated).view(), Protocol::Http);
         };
         refuse(&before, Reason::QueueFull);
         refuse(&before, Reason::RateExceeded);

@@ -73,7 +73,7 @@ impl RefusalLog {
             limit = refusal.name(),
             key = key_text(refusal).as_str(),
             remaining = refusal.remaining(),
-            retry_after_ms = millis_of(refusal, now),
+            retry_after_ms = millis_of(&refusal.view(), now),
             protocol = protocol.as_str(),
             detail = refusal.detail.as_deref(),
             details = refusal.details.as_deref().map(tracing::field::display),

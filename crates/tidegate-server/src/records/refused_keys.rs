@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tidegate_core::{Plane, Reason, Refusal, RefusalDetails, Text, Timestamp};
+use tidegate_core::{Plane, Reason, Refusal, RefusalDetails, RefusalView, ScopeView, Timestamp};
 use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody, WithoutTenantBody};
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
@@ -69,7 +69,7 @@ pub(crate) struct RefusedCounter<'a> {
     /// The limit that bound.
     pub(crate) limit: &'a str,
     /// The attributes and values that name the counter.
-    pub(crate) scope: CounterScope<'a>,
+    pub(crate) scope: &'a ScopeView<'a>,
     /// The resource that refused it, if one with a name did.
     pub(crate) resource: Option<&'a str>,
     /// Why it was refused.
@@ -77,51 +77,22 @@ pub(crate) struct RefusedCounter<'a> {
     tenant: KeyTenant,
 }
 
-/// Attributes and values that name a counter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum CounterScope<'a> {
-    /// As a refusal has them.
-    OfRefusal(&'a [(Text, Text)]),
-    /// One attribute with its value, where no refusal was put together.
-    One(&'a str, &'a str),
-}
-
-impl<'a> CounterScope<'a> {
-    fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let (pairs, one): (&[_], _) = match self {
-            Self::OfRefusal(pairs) => (pairs, None),
-            Self::One(name, value) => (&[], Some((name, value))),
-        };
-        one.into_iter().chain(pairs.iter().map(|(name, value)| (&**name, &**value)))
-    }
-
-    fn value_at(self, position: usize) -> Option<&'a str> {
-        match self {
-            Self::OfRefusal(pairs) => pairs.get(position).map(|(_, value)| &**value),
-            Self::One(_, value) => (position == 0).then_some(value),
-        }
-    }
-}
-
 impl<'a> RefusedCounter<'a> {
     /// A refusal in a namespace whose tenants are named as `claims` say.
-    pub(crate) fn new(refusal: &'a Refusal, claims: &ClaimSettings) -> Self {
-        let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
-        let (namespace, scope) = (&*refusal.namespace, CounterScope::OfRefusal(&refusal.scope));
-        let reason = refusal.reason();
+    pub(crate) fn new(refusal: &'a RefusalView<'a>, claims: &ClaimSettings) -> Self {
+        let details = refusal.details.and_then(RefusalDetails::overload);
         let resource = details.and_then(|details| details.resource.as_deref());
-        let tenant = tenant_in(namespace, scope, reason, claims);
-        Self { namespace, limit: refusal.name(), scope, resource, reason, tenant }
+        let of = (refusal.namespace, refusal.name);
+        Self { resource, ..Self::of_limits(of, &refusal.scope, refusal.reason, claims) }
     }
 
-    /// A refusal of this key by a limit that arrived with the request.
-    pub(crate) fn of_carried(
+    /// A refusal of the counter with this scope by limits.
+    pub(crate) fn of_limits(
         (namespace, limit): (&'a str, &'a str),
-        (attribute, value): (&'a str, &'a str),
+        scope: &'a ScopeView<'a>,
         reason: Reason,
         claims: &ClaimSettings,
     ) -> Self {
-        let scope = CounterScope::One(attribute, value);
         let tenant = tenant_in(namespace, scope, reason, claims);
         Self { namespace, limit, scope, resource: None, reason, tenant }
     }
@@ -164,7 +135,7 @@ impl KeyTenant {
 
 /// The tenant of a key: the overload plane says it, and a limit counts by the attribute that names
 /// the tenants of its namespace.
-fn tenant_in(namespace: &str, scope: CounterScope<'_>, reason: Reason, claims: &ClaimSettings) -> KeyTenant {
+fn tenant_in(namespace: &str, scope: &ScopeView<'_>, reason: Reason, claims: &ClaimSettings) -> KeyTenant {
     if reason.plane() == Plane::Overload {
         let position = scope.iter().position(|(name, _)| name == TENANT);
         return position.map_or(KeyTenant::Without, KeyTenant::At);

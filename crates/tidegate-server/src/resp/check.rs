@@ -3,11 +3,10 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
-use tidegate_core::{Cost, Refusal, Timestamp};
+use tidegate_core::{Cost, RefusalView, Timestamp};
 use tidegate_driver::UntoldPermit;
-use tidegate_engine::{Outcome, PermitId, Progress, Step};
+use tidegate_engine::{Decision, Outcome, Permit, PermitId, Progress, Request, Step};
 use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
-use tidegate_proxy::NotedDecision;
 use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::problem::Sentence;
@@ -117,13 +116,13 @@ impl RequestScope<'_> {
         let check = Check::read(arguments)?;
         self.refuse_domain(check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
-        let request = self.request_of(check.namespace, &pairs, check.cost, OwnClaims::default(), caller)?;
-        let mut request =
-            self.in_force.config.planes.with_words(request, |name| check.attributes.get(name), caller)?;
+        let own = OwnClaims::default();
+        let mut request = self.request_of(check.namespace, &pairs, check.cost, own, caller)?;
+        let planes = &self.in_force.config.planes;
+        planes.add_words(&mut request, |name| check.attributes.get(name), caller)?;
         request.end_known = check.is_released;
         let line = line.filter(|_| !check.wait.is_zero());
         if let Some(line) = line {
-            let planes = &self.in_force.config.planes;
             let wait = planes.bounded_wait(check.wait, request.resource, request.class);
             self.let_wait(&mut request, wait, line, 0, now);
         }
@@ -134,18 +133,20 @@ impl RequestScope<'_> {
                 begun => (Box::pin(self.complete(begun)).await?, true),
             };
             if let Some(refusal) = &peek.refusal {
-                write_refusal(refusal, now, replies);
+                write_refusal(&refusal.view(), now, replies);
             } else {
                 let charged = (&peek.limits[..], peek.access.map(access_units));
                 self.write_admission(check.namespace, None, charged, now, replies);
             }
             return Ok((was_asked, None));
         }
-        let (decision, mut was_asked) = match engine.admit(&request, now) {
-            Ok(Step::Decided(decision)) => (decision, false),
+        let mut was_asked = false;
+        let decision = match engine.admit(&request, now) {
+            Ok(Step::Decided(decision)) => decision,
             Ok(Step::Ask(pending)) => {
+                was_asked = true;
                 let _held = line.map(ConnectionActivity::hold);
-                (Box::pin(self.daemon.driver.drive(pending).decided()).await.decision, true)
+                Box::pin(self.daemon.driver.drive(pending).decided()).await.decision
             }
             Err(error) => return Err(self.request_fault(&error, now)),
         };
@@ -153,14 +154,10 @@ impl RequestScope<'_> {
         // Waits count from the answer.
         let asked_at = now;
         let now = if has_waited { self.daemon.clock.now() } else { now };
-        let (permit, limits) = match self.note(&Asked::borrowed(&request, Protocol::Resp), decision, asked_at)
-        {
-            NotedDecision::Refused(refusal) => {
-                write_refusal(&refusal, now, replies);
-                return Ok((was_asked, None));
-            }
-            NotedDecision::Admitted(permit, limits) => (permit, limits),
+        let Some(permit) = self.permit_over_resp(&request, decision, (asked_at, now), replies) else {
+            return Ok((was_asked, None));
         };
+        let limits = self.note_admitted(&Asked::borrowed(&request, Protocol::Resp), &permit, asked_at);
         let access = engine.access_charge(&permit, 0, now).map(access_units);
         let mut untold = None;
         let mut of_charge = None;
@@ -184,6 +181,27 @@ impl RequestScope<'_> {
         let of_permit = untold.map(|untold| permit_delivery(untold).watching_resets(owner));
         let of_permit = of_permit.map(|one| if has_waited { one.after_wait() } else { one });
         Ok((was_asked, of_permit.or(of_charge)))
+    }
+
+    /// The permit of an admitted request. A refusal of a request of `asked_at` is counted and
+    /// answered; it is only put together for a line of a log.
+    fn permit_over_resp(
+        &self,
+        request: &Request<'_>,
+        decision: Decision<'_>,
+        (asked_at, now): (Timestamp, Timestamp),
+        replies: &mut Replies<'_>,
+    ) -> Option<Permit> {
+        match decision {
+            Decision::Admit(permit) => Some(permit),
+            Decision::Refuse(refused) => {
+                let asked = Asked::borrowed(request, Protocol::Resp);
+                let (series, view) = (&self.in_force.metrics, refused.view());
+                self.note_refusal_view(series, &asked, (&view, || refused.read()), asked_at);
+                write_refusal(&view, now, replies);
+                None
+            }
+        }
     }
 
     fn write_admission(
@@ -220,16 +238,16 @@ impl RequestScope<'_> {
     }
 }
 
-fn write_refusal(refusal: &Refusal, now: Timestamp, replies: &mut Replies<'_>) {
+fn write_refusal(refusal: &RefusalView<'_>, now: Timestamp, replies: &mut Replies<'_>) {
     let retry = millis_of(refusal, now);
     let details = details_of(refusal);
     replies.map(6 + usize::from(details.is_some()));
     replies.bulks_as_written("$8\r\ndecision\r\n$6\r\nrefuse\r\n$6\r\nreason\r\n");
-    replies.bulk(refusal.reason().as_str());
+    replies.bulk(refusal.reason.as_str());
     replies.bulks_as_written("$5\r\nlimit\r\n");
-    replies.bulk(refusal.name());
+    replies.bulk(refusal.name);
     replies.bulks_as_written("$9\r\nremaining\r\n");
-    write_number(Some(refusal.remaining()), replies);
+    write_number(Some(refusal.remaining), replies);
     replies.bulks_as_written("$14\r\nretry_after_ms\r\n");
     write_number(retry, replies);
     replies.bulks_as_written("$6\r\ndetail\r\n");

@@ -13,7 +13,8 @@ use smallvec::SmallVec;
 use tidegate_core::algorithm::{Bucket, Verdict};
 use tidegate_core::refusal::{ScopeValues, Violated};
 use tidegate_core::{
-    Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Rate, Reason, Refusal, Retry, Timestamp,
+    Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Rate, Reason, Refusal, Retry, ScopeView,
+    Timestamp,
 };
 use tidegate_engine::{Progress, Request};
 use tidegate_wire::resp::Replies;
@@ -223,10 +224,10 @@ impl RequestScope<'_> {
             if let Some(reason) = reason {
                 throttled.refused(reason, Protocol::Resp);
                 if let Some(by_plane) = by_plane {
-                    self.note_refused_key(by_plane, Protocol::Resp, now);
+                    self.note_refused_key(&by_plane.view(), || by_plane, Protocol::Resp, now);
                 } else {
-                    let (of, key) = ((NAMESPACE, LIMIT), (KEY, &*key));
-                    let counter = RefusedCounter::of_carried(of, key, reason, &self.in_force.config.claims);
+                    let (of, scope) = ((NAMESPACE, LIMIT), ScopeView::one(KEY, &key));
+                    let counter = RefusedCounter::of_limits(of, &scope, reason, &self.in_force.config.claims);
                     self.note_refused_counter(&counter, || refusal_for(reason), Protocol::Resp, now);
                 }
             }

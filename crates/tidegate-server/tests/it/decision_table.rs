@@ -400,7 +400,7 @@ impl InProcess {
                     reason: refusal.reason().as_str().to_owned(),
                     limit: refusal.name().to_owned(),
                     remaining: refusal.remaining(),
-                    retry_ms: tidegate_wire::retry_after::millis_of(&refusal, now),
+                    retry_ms: tidegate_wire::retry_after::millis_of(&refusal.view(), now),
                 })
             }
             Step::Ask(pending) => panic!("nothing is asked in process: {pending:?}"),

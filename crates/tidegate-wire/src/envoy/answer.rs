@@ -179,6 +179,7 @@ fn header((name, value): (&HeaderName, &http::HeaderValue)) -> HeaderValue {
 /// The fields of a refusal for other filters of Envoy, by their names in the body.
 fn metadata(refusal: &Refusal, now: Timestamp) -> Struct {
     let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
+    let view = refusal.view();
     let mut scope = Struct::default();
     scope.fields.extend(refusal.scope.iter().map(|(name, value)| (name.as_ref().to_owned(), text(value))));
     let mut fields = Struct::default();
@@ -189,13 +190,13 @@ fn metadata(refusal: &Refusal, now: Timestamp) -> Struct {
         ("limit".to_owned(), text(refusal.name())),
         ("scope".to_owned(), Value { kind: Some(Kind::StructValue(scope)) }),
     ]);
-    if let Some(wait_ms) = millis_of(refusal, now) {
+    if let Some(wait_ms) = millis_of(&view, now) {
         // A double is exact up to 2^53: 285 000 years of milliseconds.
         #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
         let number = Value { kind: Some(Kind::NumberValue(wait_ms as f64)) };
         fields.fields.insert("retry_after_ms".to_owned(), number);
     }
-    if let Some((name, details)) = details_of(refusal) {
+    if let Some((name, details)) = details_of(&view) {
         fields.fields.insert(name.to_owned(), value(&details));
     }
     fields

@@ -90,7 +90,7 @@ fn a_refusal_for_ever_or_for_unknown_time_names_no_time() {
 fn every_reason_has_a_sentence_and_a_body_that_parses() {
     for reason in Reason::ALL {
         let refusal = refusal(reason, at(10));
-        let sentence = Sentence { refusal: &refusal, now: NOW }.to_string();
+        let sentence = Sentence { refusal: &refusal.view(), now: NOW }.to_string();
         assert!(sentence.contains("per-user") && sentence.ends_with("come back in 10 ms"), "{sentence}");
         let body: serde_json::Value = serde_json::from_str(&body(&refusal)).unwrap();
         assert_eq!(body["reason"], reason.as_str());
@@ -119,7 +119,7 @@ fn a_wait_has_two_units_at_most_and_no_window_grows_by_rounding() {
         (183_600_000, "2 d 3 h"),
     ] {
         let refusal = refusal(Reason::RateExceeded, at(millis));
-        let sentence = Sentence { refusal: &refusal, now: NOW }.to_string();
+        let sentence = Sentence { refusal: &refusal.view(), now: NOW }.to_string();
         assert!(sentence.ends_with(&format!("; come back in {text}")), "{sentence}");
     }
 }

@@ -1,6 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::algorithm::{Calendar, CivilUnit};
+use crate::limit::Missing;
+use crate::refusal::Refusal;
+use crate::refusal_view::RefusalView;
 
 /// A gate that refuses each of these names once it is used up.
 fn used_up(limits: Vec<Limit>) -> Gate {
@@ -31,7 +35,25 @@ fn a_refusal_reads_the_same_after_its_counters_have_changed() {
             (expected.name(), expected.reason(), expected.retry())
         );
         assert_eq!(unread.to_string(), expected.to_string());
+        assert_views_agree(&unread, &expected);
     }
+}
+
+/// Holds the view of a refusal that nobody has read against the view of the whole one.
+fn assert_views_agree(unread: &UnreadRefusal<'_>, read: &Refusal) {
+    let fields = |view: &RefusalView<'_>| {
+        let scope: Vec<_> = view.scope.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let last = scope.len().checked_sub(1).and_then(|last| view.scope.value_at(last));
+        assert_eq!(last.map(str::len), view.scope.iter().last().map(|(_, value)| value.len()));
+        let units = (view.limit, view.remaining);
+        let texts = (view.namespace, view.name, view.detail.as_deref(), view.civil_zone);
+        let retry = (view.retry, view.retry_hint, view.wait(NOW));
+        format!(
+            "{texts:?} {:?} {:?} {retry:?} {units:?} {scope:?} {:?}",
+            view.reason, view.plane, view.details
+        )
+    };
+    assert_eq!(fields(&unread.view()), fields(&read.view()));
 }
 
 #[test]
@@ -39,7 +61,7 @@ fn a_refusal_outlives_the_list_of_attributes_in_any_form_and_names_its_counter()
     let long = "a value that is longer than any that is kept in place";
     for keys in [&["user"][..], &["user", "route"], &["user", "missing", "route", "plan"], &[]] {
         let mut limit = Limit::new("limit", bucket(1, Duration::from_mins(1))).key(keys.iter().copied());
-        limit.missing = crate::limit::Missing::Group;
+        limit.missing = Missing::Group;
         let gate = gate([limit]);
         let values = [("user", long), ("route", "r1"), ("plan", "gold")];
         assert!(gate.check(&values, Cost::ONE, NOW).is_admit());
@@ -51,10 +73,37 @@ fn a_refusal_outlives_the_list_of_attributes_in_any_form_and_names_its_counter()
             gate.check(&map.clone(), Cost::ONE, NOW),
         ];
         for decision in decisions {
+            if let Decision::Refuse(unread) = &decision {
+                assert_views_agree(unread, &unread.read());
+            }
             let refusal = decision.into_result().unwrap_err();
             let scope: Vec<_> = refusal.scope.iter().map(|(name, value)| (&**name, &**value)).collect();
             let value_of = |key: &&str| values.iter().find(|(name, _)| name == key).copied();
             assert_eq!(scope, keys.iter().filter_map(value_of).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn a_view_names_networks_zones_and_missing_attributes_as_the_whole_refusal_does() {
+    let day = Calendar::new(1, CivilUnit::Day, "Europe/Berlin").unwrap();
+    let mut required = per_second("required", 1).key(["account"]);
+    required.missing = Missing::Refuse;
+    let address = ("ip", "2001:db8:1:2:3::4");
+    for (limit, attributes, cost) in [
+        (per_second("per-address", 1).key(["ip"]), &[address][..], 1),
+        (Limit::new("daily", Algorithm::Calendar(day)).key(["account"]), &[("account", "a")], 1),
+        (required, &[address], 1),
+        (per_second("small", 1).key(Vec::<&str>::new()), &[], 9),
+    ] {
+        let gate = gate([limit]);
+        drop(gate.check(attributes, Cost::ONE, NOW));
+        let Decision::Refuse(unread) = gate.check(attributes, self::cost(cost), NOW) else {
+            panic!("used up")
+        };
+        assert_views_agree(&unread, &unread.read());
+        if attributes == [address] && unread.reason() == Reason::RateExceeded {
+            assert_eq!(unread.view().scope.value_at(0), Some("2001:db8:1:2::/64"));
         }
     }
 }
@@ -110,7 +159,11 @@ proptest! {
                     }
                 }
                 _ => {
-                    let one = alone.check(&attributes, cost(units), now).into_result();
+                    let one = alone.check(&attributes, cost(units), now);
+                    if let Decision::Refuse(unread) = &one {
+                        assert_views_agree(unread, &unread.read());
+                    }
+                    let one = one.into_result();
                     let other = beside.check(&attributes, cost(units), now).into_result();
                     match (one, other) {
                         (Ok(one), Ok(other)) => {

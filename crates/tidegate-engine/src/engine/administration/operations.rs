@@ -8,7 +8,9 @@ use tidegate_core::gate::{ExactLimit, LocalLimit};
 use tidegate_core::limit::{Missing, OnStoreFailure};
 use tidegate_core::refusal::ScopeValues;
 use tidegate_core::shares::Owner;
-use tidegate_core::{Algorithm, Attributes, Cost, Gate, Limit, Reason, Refusal, Retry, Timestamp};
+use tidegate_core::{
+    Algorithm, Attributes, Cost, Gate, Limit, Reason, RefusalView, Retry, ScopeView, Timestamp,
+};
 use tidegate_store::{
     Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, StoreError,
 };
@@ -395,7 +397,7 @@ impl Engine {
             (is_restored, gate.counter_of(&identity, Attributes::new(&pairs)))
         {
             let place = BlockPlace { owner: gate.owner(), namespace: &namespace, limit };
-            self.shared.blocks.put(place, &scope, BlockCause::Operation, note.until, now);
+            self.shared.blocks.put(place, &ScopeView::Texts(&scope), BlockCause::Operation, note.until, now);
         }
         Ok(is_restored)
     }
@@ -414,9 +416,9 @@ impl Engine {
 
     /// Remembers the block that a refusal shows, for [`Engine::blocks`]. Other refusals change
     /// nothing.
-    pub fn note_blocked(&self, refusal: &Refusal, now: Timestamp) {
-        if let (Reason::Blocked, Retry::At(until)) = (refusal.reason(), refusal.retry()) {
-            let (namespace, limit) = (&*refusal.namespace, refusal.name());
+    pub fn note_blocked(&self, refusal: &RefusalView<'_>, now: Timestamp) {
+        if let (Reason::Blocked, Retry::At(until)) = (refusal.reason, refusal.retry) {
+            let (namespace, limit) = (refusal.namespace, refusal.name);
             let owner = self.shared.table.namespaces().known(namespace).unwrap_or(Owner::NONE);
             let place = BlockPlace { owner, namespace, limit };
             self.shared.blocks.put(place, &refusal.scope, BlockCause::Refusal, until, now);

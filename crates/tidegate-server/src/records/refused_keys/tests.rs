@@ -1,3 +1,5 @@
+use tidegate_core::Text;
+
 use super::*;
 
 const START: Timestamp = Timestamp::from_secs(1_795_215_600);
@@ -12,19 +14,9 @@ fn keys() -> RefusedKeys {
 }
 
 fn count_as(keys: &RefusedKeys, namespace: &str, limit: &str, user: &str, reason: Reason, now: Timestamp) {
-    let scope = [(Text::from_static("user"), Text::from(user))];
+    let scope = &ScopeView::one("user", user);
     let tenant = KeyTenant::Unknown;
-    keys.count(
-        &RefusedCounter {
-            namespace,
-            limit,
-            scope: CounterScope::OfRefusal(&scope),
-            resource: None,
-            reason,
-            tenant,
-        },
-        now,
-    );
+    keys.count(&RefusedCounter { namespace, limit, scope, resource: None, reason, tenant }, now);
 }
 
 fn count(keys: &RefusedKeys, user: &str, now: Timestamp) {
@@ -175,11 +167,11 @@ fn count_shed(keys: &RefusedKeys, mechanism: &'static str, tenant: Option<&str>,
     let tenant = tenant.map(|tenant| (Text::from_static("tenant"), Text::from(tenant)));
     let scope: Vec<(Text, Text)> = [class].into_iter().chain(tenant).collect();
     let (namespace, limit, reason) = ("api", mechanism, Reason::OverloadShed);
-    let tenant = tenant_in(namespace, CounterScope::OfRefusal(&scope), reason, &ClaimSettings::default());
+    let tenant = tenant_in(namespace, &ScopeView::Texts(&scope), reason, &ClaimSettings::default());
     let refused = RefusedCounter {
         namespace,
         limit,
-        scope: CounterScope::OfRefusal(&scope),
+        scope: &ScopeView::Texts(&scope),
         resource: Some("app"),
         reason,
         tenant,
@@ -260,11 +252,11 @@ fn issue_39_only_the_attribute_that_names_tenants_makes_the_key_of_a_limit_one_o
     for attribute in ["tenant", "customer"] {
         let scope = [(Text::from(attribute), Text::from_static("t40"))];
         let (namespace, reason) = ("api", Reason::RateExceeded);
-        let tenant = tenant_in(namespace, CounterScope::OfRefusal(&scope), reason, &claims);
+        let tenant = tenant_in(namespace, &ScopeView::Texts(&scope), reason, &claims);
         let refused = RefusedCounter {
             namespace,
             limit: attribute,
-            scope: CounterScope::OfRefusal(&scope),
+            scope: &ScopeView::Texts(&scope),
             resource: None,
             reason,
             tenant,
