@@ -250,6 +250,11 @@ impl<'context> Daemon<'context> {
         fs::rename(path, self.folder.join("policy.yaml"))
     }
 
+    /// Makes it look at its policy file at once.
+    pub fn look_at_policy(&self) -> bool {
+        self.process.signal("HUP")
+    }
+
     /// The part of its log that is kept.
     pub fn log(&self) -> String {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).text.clone()

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::io::{Error, Result};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
@@ -55,6 +56,16 @@ impl GrpcClient {
             request.metadata_mut().insert(name, "1".parse().map_err(Error::other)?);
         }
         Ok(self.runtime.block_on(async { timeout(READ_TIMEOUT, self.call(request)).await })?)
+    }
+
+    /// Asks, waits for at most `patience`, and ends the connection; `None` if no answer came.
+    pub(crate) fn ask_for(
+        self,
+        request: RateLimitRequest,
+        patience: Duration,
+    ) -> Option<std::result::Result<RateLimitResponse, Status>> {
+        let answer = async { timeout(patience, self.call(tonic::Request::new(request))).await };
+        self.runtime.block_on(answer).ok()
     }
 
     async fn call(

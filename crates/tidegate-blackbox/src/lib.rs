@@ -15,6 +15,7 @@
 //! - [`attacks`]: the attacks, one file a family; the table of all
 //! - [`load`]: experiments under load, and the parts that they are made of
 //! - [`fleet`]: experiments with a fleet of daemons on one Redis
+//! - [`metering`]: the rows of the meter against the counts of clients
 //! - [`protocols`]: the processor time of an answer over each protocol
 //! - [`daemon`]: the process under attack, its addresses, its log and its memory
 //! - [`http1`], [`http2`], [`grpc`], `resp`, [`tls`]: clients that keep the rules
@@ -32,6 +33,7 @@ pub mod http2;
 pub mod http2_frames;
 pub mod load;
 mod loopback;
+pub mod metering;
 pub mod protocols;
 pub mod raw;
 pub mod redis_relay;

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use tidegate_blackbox::attack::{Failure, RunContext};
 use tidegate_blackbox::fleet::{self, FleetExperiment};
 use tidegate_blackbox::load::service;
+use tidegate_blackbox::metering::{self, MeteringArguments};
 use tidegate_blackbox::protocols::{self, ProtocolArguments};
 use tidegate_blackbox::report::{self, show};
 use tidegate_blackbox::trial::Trial;
@@ -45,6 +46,8 @@ enum Command {
     /// Put load on a fleet of daemons on one Redis.
     #[command(subcommand)]
     Fleet(FleetExperiment),
+    /// Compare the rows of the meter with the counts of clients that cut connections at random.
+    Metering(MeteringArguments),
     /// Measure the processor time of an answer over each protocol, rivals beside.
     ///
     /// Needs wrk, h2load, redis-benchmark, redis-server and taskset.
@@ -150,6 +153,7 @@ fn main() -> ExitCode {
             selection.run(load::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context })
         }
         Command::Fleet(experiment) => fleet::run(&experiment).map_err(Ended::Failed),
+        Command::Metering(arguments) => metering::run(&arguments).map_err(Ended::Failed),
         Command::Protocols(arguments) => protocols::run(&arguments).map(|()| true).map_err(Ended::Failed),
         Command::ServeUpstream { workers } => return serve_upstream(workers),
     };

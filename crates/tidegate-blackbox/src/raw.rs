@@ -69,6 +69,17 @@ impl RawConnection {
         self.0.read(into)
     }
 
+    /// Reads a reply of RESP. Bytes behind it are lost: a caller that asks for one reply at a time
+    /// gets no others.
+    pub(crate) fn resp_value(&mut self) -> Result<redis::Value> {
+        redis::Parser::new().parse_value(&mut self.0).map_err(Error::other)
+    }
+
+    /// The stream below.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.0.into_inner()
+    }
+
     /// Reads a head: everything to the first empty line.
     pub fn head(&mut self) -> Result<String> {
         let mut head = String::new();

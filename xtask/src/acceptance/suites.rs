@@ -98,6 +98,12 @@ pub(super) const SUITES: &[Suite] = &[
         }),
     },
     Suite {
+        name: "metering",
+        takes: "1 min",
+        about: "rows of /v1/usage against clients whose connections are cut, while policies change: --seconds N, --seed N",
+        kind: SuiteKind::Daemon { subcommand: "metering" },
+    },
+    Suite {
         name: "model",
         takes: "20 min",
         about: "the lease protocol in every order of events, one tick further than the gate looks",
