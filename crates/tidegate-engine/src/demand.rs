@@ -92,11 +92,10 @@ pub(crate) fn end(overload: &Overload, record: RequestRecord, outcome: OfferOutc
     overload.end(record, if is_demand { OfferOutcome::Shed } else { outcome });
 }
 
-/// Records that a request which was offered before could not be decided.
-pub(crate) fn fail(demand: Option<Demand>, now: Timestamp) {
-    if let Some(demand) = demand {
-        demand.end(OfferOutcome::Failed, now);
-    }
+/// The outcome of a request that cannot be decided. One that was offered before is answered with
+/// the refusal `undecidable`, and has its outcome; the caller of another one gets an error.
+pub(crate) const fn outcome_of_error(was_offered: bool) -> OfferOutcome {
+    if was_offered { OfferOutcome::Unavailable } else { OfferOutcome::Failed }
 }
 
 /// The outcome of a request that was refused and does not wait.

@@ -602,3 +602,29 @@ fn a_settlement_of_2_to_the_63_units_saturates_in_its_own_row_alone() {
     assert_eq!((ada.true_units, ada.is_saturated), (u64::MAX, true));
     assert_eq!((bob.true_units, bob.settled_more, bob.is_saturated), (2, 1, false));
 }
+
+#[test]
+fn a_request_whose_namespace_goes_away_while_it_waits_is_in_the_outcome_of_its_answer() {
+    let engine =
+        Engine::builder(config()).namespace(namespace(1)).metering(MeterConfig::default(), NOW).build();
+    let engine = engine.unwrap();
+    let pairs = [("user", "ada")];
+    let until = NOW.saturating_add(Duration::from_hours(2));
+    let request = Request::new("ns-1", &pairs).tenant("ada").may_wait_until(until);
+    let pending = loop {
+        match engine.admit(&request, NOW).unwrap() {
+            Step::Decided(Decision::Admit(permit)) => drop(permit),
+            Step::Decided(Decision::Refuse(refused)) => panic!("it waits: {refused:?}"),
+            Step::Ask(pending) => break pending,
+        }
+    };
+    let (engine, _) = engine.reconfigured(vec![namespace(2)]).unwrap();
+    let Step::Decided(Decision::Refuse(refused)) = engine.resume(pending, Answered::Turn, until) else {
+        panic!("its namespace is gone")
+    };
+    let reason = refused.into_refusal().reason();
+    assert_eq!(reason, Reason::StoreUnavailable);
+    let ada = Usage::sum(&engine.tenant_usage("ns-1", "ada").unwrap().classes);
+    assert_eq!((ada.under_way, ada.outcome(outcome_of(reason, true))), (0, 1), "{ada:?}");
+    assert_eq!(ada.outcome(RequestOutcome::Failed), 0);
+}

@@ -14,7 +14,7 @@ use super::waited::Waited;
 use crate::BATCH_REQUESTS_MAX;
 use crate::continuation::{Answered, BatchAdmission, LimitQuestion, Origin, Parked, Pending, Waiting};
 use crate::decision::{BatchError, Decision, Refused, Step};
-use crate::demand::{Demand, outcome_of};
+use crate::demand::{Demand, outcome_of, outcome_of_error};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::leases::Flights;
@@ -106,7 +106,8 @@ impl Engine {
             };
             return match stop {
                 Stop::Fail(source) => {
-                    end(demands, OfferOutcome::Failed, RequestOutcome::Failed);
+                    let outcome = outcome_of_error(waited.rounds > 0);
+                    end(demands, outcome, outcome.of_request());
                     Err(BatchError::Request { at, source: *source })
                 }
                 Stop::Wait(mut flights) => {

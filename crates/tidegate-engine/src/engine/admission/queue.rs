@@ -22,7 +22,7 @@ use super::refusal::{drained, late_for, past_deadline, queue_full, shed_by, unde
 use super::waited::Waited;
 use crate::continuation::{Denial, KeptCounters, Pending, Queued, WaitableRequest, Waiting};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, fail, outcome_of};
+use crate::demand::{Demand, outcome_of, outcome_of_error};
 use crate::engine::{Engine, hasher};
 use crate::error::RequestError;
 use crate::meter_rows::Offered;
@@ -108,7 +108,9 @@ impl Engine {
         let (gate, issuer) = match self.gate_of(request) {
             Ok(found) => found,
             Err(error) => {
-                fail(demand, now);
+                if let Some(demand) = demand {
+                    demand.end(outcome_of_error(true), now);
+                }
                 return Err(error);
             }
         };
@@ -159,7 +161,8 @@ impl Engine {
                 Ok(Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat))))
             }
             Err(Stop::Fail(error)) => {
-                self.decided(demand, &located, OfferOutcome::Failed, now);
+                let outcome = outcome_of_error(demand.is_some());
+                self.decided(demand, &located, outcome, now);
                 Err(*error)
             }
         }
