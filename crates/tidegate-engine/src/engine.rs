@@ -27,6 +27,7 @@ use tidegate_store::{Batch, NoteChange};
 
 pub use administration::reload::{Change, LimitChange, ReloadReport};
 pub use administration::tick::{Tick, TickAction};
+pub use admission::metered::OfferedRequest;
 pub use views::explanation::Explained;
 pub use views::peek::PeekReport;
 pub use views::usage::UsageReport;

@@ -20,7 +20,7 @@ pub(crate) mod exact_limit;
 pub(crate) mod leases;
 mod limits;
 pub(crate) mod located;
-mod metered;
+pub(crate) mod metered;
 mod permit_store;
 mod place;
 pub(crate) mod queue;

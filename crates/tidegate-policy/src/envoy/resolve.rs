@@ -198,7 +198,13 @@ impl<'a> Resolved<'a> {
         })
     }
 
-    fn hits_of(&self, index: usize) -> u64 {
+    /// The domain of the request.
+    pub const fn domain(&self) -> &'a str {
+        self.domain
+    }
+
+    /// The hits of the descriptor at a position, of the request where it has none of its own.
+    pub fn hits_of(&self, index: usize) -> u64 {
         self.descriptors[index].hits.unwrap_or_else(|| u64::from(self.hits.max(1)))
     }
 

@@ -131,7 +131,7 @@ impl RequestScope<'_> {
         let (mut decisions, mut is_over) = (Vec::new(), false);
         if !descriptors.is_empty() {
             let mut resolved = files.resolve(domain, &descriptors, 0).map_err(malformed)?;
-            self.ask_files(&mut resolved, domain, now).await?;
+            self.ask_counters(&mut resolved, now).await?;
             decisions = resolved.decisions(now);
             is_over = resolved.answer(now).overall_code == Code::OverLimit;
         }

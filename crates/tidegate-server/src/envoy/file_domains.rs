@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::refusal::ScopeValues;
-use tidegate_core::{Algorithm, Cost, Refusal, Retry, Text, Timestamp, Violated};
-use tidegate_engine::{LimitReport, Request, numbers_in_words};
+use tidegate_core::{Algorithm, Cost, Reason, Refusal, RequestOutcome, Retry, Text, Timestamp, Violated};
+use tidegate_engine::{LimitReport, OfferedRequest, Request, numbers_in_words};
 use tidegate_net::reply::Reply;
 use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, RequestError, Resolved};
 use tidegate_wire::answer::PreviewedCounter;
@@ -24,6 +24,9 @@ use crate::envoy::envoy_files::CurrentFiles;
 use crate::metrics::OVERRIDE;
 use crate::protocol::Protocol;
 use crate::records::decisions::Asked;
+
+/// The requests of one call, which are offered to the meter until the files have decided.
+pub(crate) type OfferedRequests = SmallVec<[OfferedRequest; 1]>;
 
 /// A request over HTTP to a domain of the files.
 pub(crate) struct DomainCheck {
@@ -94,10 +97,13 @@ impl RequestScope<'_> {
             return Ok(self.admitted(&domain, None, (&[], None), terms));
         }
         let mut resolved = files.resolve(&domain, &descriptors, 0).map_err(malformed)?;
-        self.ask_files(&mut resolved, &domain, terms.now).await?;
+        let engine = &self.in_force.engine;
+        let offered = (!is_peek).then(|| engine.offer(&request, terms.now));
+        let offered = self.ask_files(&mut resolved, offered.into_iter().collect(), terms.now).await?;
         let answer = resolved.answer(terms.now);
         let decisions = resolved.decisions(terms.now);
         let refusal = is_over(&answer).then(|| refusal_of(&domain, &descriptors, &decisions));
+        self.decided(offered, refusal.as_ref().map(Refusal::reason));
         if !is_peek {
             self.daemon.metrics.envoy_hits.decided(&answer);
             match &refusal {
@@ -111,21 +117,47 @@ impl RequestScope<'_> {
         })
     }
 
-    /// Charges the counters that the files name, until the answer is ready.
+    /// Charges the counters that the files name, until the answer is ready. Of an error the requests
+    /// that were offered have the outcome; otherwise they are returned, for their outcome depends on
+    /// the answer.
     pub(crate) async fn ask_files(
         &self,
         resolved: &mut Resolved<'_>,
-        domain: &str,
+        offered: OfferedRequests,
+        now: Timestamp,
+    ) -> Result<OfferedRequests, Fault> {
+        let asked = self.ask_counters(resolved, now).await;
+        match asked {
+            Ok(()) => Ok(offered),
+            Err(fault) => {
+                let is_away = fault.code == FaultCode::StoreUnavailable;
+                let outcome = if is_away { RequestOutcome::Unavailable } else { RequestOutcome::Failed };
+                offered.into_iter().for_each(|one| one.decide(outcome, self.daemon.clock.now()));
+                Err(fault)
+            }
+        }
+    }
+
+    /// Counts requests that the files have admitted, or refused for this reason.
+    pub(crate) fn decided(&self, offered: OfferedRequests, refused_for: Option<Reason>) {
+        let outcome = refused_for.map_or(RequestOutcome::Admitted, RequestOutcome::of_refusal);
+        offered.into_iter().for_each(|one| one.decide(outcome, self.daemon.clock.now()));
+    }
+
+    /// [`RequestScope::ask_files`], of requests that only look.
+    pub(crate) async fn ask_counters(
+        &self,
+        resolved: &mut Resolved<'_>,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        let engine = &self.in_force.engine;
+        let (engine, domain) = (&self.in_force.engine, resolved.domain());
         engine.join(domain);
         while let Some(ask) = resolved.ask() {
             let statuses = match ask {
                 Ask::Carry { charging, limits } => {
                     let hashes = Hashes::from_limits(&limits);
                     let limits = hashes.within(limits);
-                    let carried = engine.carry(&Request::new(domain, ()), &limits, charging, now);
+                    let carried = engine.carry_offered(&Request::new(domain, ()), &limits, charging, now);
                     Box::pin(self.complete(carried)).await?.limits
                 }
                 Ask::GiveBack { limits } => {
@@ -174,7 +206,7 @@ impl RequestScope<'_> {
             for limit in &limits {
                 in_use += usize::from(self.complete(engine.reset_carried(domain, limit, now)).await?);
             }
-            let carried = engine.carry(&Request::new(domain, ()), &limits, charging, now);
+            let carried = engine.carry_offered(&Request::new(domain, ()), &limits, charging, now);
             resolved.told(&Box::pin(self.complete(carried)).await?.limits);
         }
         Ok(in_use)
@@ -222,7 +254,7 @@ impl RequestScope<'_> {
             return Ok(Vec::new());
         }
         let mut resolved = files.resolve(domain, descriptors, 0).map_err(malformed)?;
-        self.ask_files(&mut resolved, domain, now).await?;
+        self.ask_counters(&mut resolved, now).await?;
         let decisions = resolved.decisions(now);
         let met = decisions.iter().map(|one| MetRule {
             rule: one.rule.map(str::to_owned),
@@ -328,12 +360,16 @@ fn refusal_of(domain: &str, descriptors: &[Descriptor<'_>], decisions: &[Descrip
     refusal
 }
 
-/// The seconds after which a request that these decisions refuse has room again: the longest of
-/// them; `None` if it never has.
-pub(crate) fn retry_after(decisions: &[DescriptorDecision<'_>], now: Timestamp) -> Option<u64> {
+/// Why these decisions refuse a request and when it has room again, by the one that binds longest.
+pub(crate) fn binding(decisions: &[DescriptorDecision<'_>]) -> Option<(Reason, Retry)> {
     let refusing = decisions.iter().filter(|one| !one.is_shadow).filter_map(|one| one.refusal);
-    let longest = refusing.map(|(_, retry)| retry).min_by(|one, other| Retry::longest_first(*one, *other));
-    longest.and_then(|retry| seconds(retry, now))
+    refusing.min_by(|(_, one), (_, other)| Retry::longest_first(*one, *other))
+}
+
+/// The seconds after which a request that these decisions refuse has room again; `None` if it never
+/// has.
+pub(crate) fn retry_after(decisions: &[DescriptorDecision<'_>], now: Timestamp) -> Option<u64> {
+    binding(decisions).and_then(|(_, retry)| seconds(retry, now))
 }
 
 /// The reports of all limits.

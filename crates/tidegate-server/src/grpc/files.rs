@@ -1,6 +1,7 @@
 //! Requests of Envoy that the files of envoyproxy/ratelimit decide, and the answers as messages.
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Cost, Timestamp};
+use tidegate_engine::Request;
 use tidegate_policy::envoy::{self, Descriptor, DescriptorLimit};
 use tidegate_policy::policy::claims::CLASS;
 use tidegate_wire::envoy::{
@@ -13,7 +14,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::api::operations::unwaiting_domain;
 use crate::context::RequestScope;
 use crate::envoy::envoy_files::CurrentFiles;
-use crate::envoy::file_domains::{is_over, retry_after};
+use crate::envoy::file_domains::{OfferedRequests, binding, is_over, retry_after};
 
 /// The header that says when to come back, which the peer does not send.
 const RETRY_AFTER: &str = "Retry-After";
@@ -35,9 +36,18 @@ impl RequestScope<'_> {
         let descriptors = request.descriptors.iter().map(descriptor);
         let descriptors = descriptors.collect::<Result<Vec<_>, _>>().map_err(malformed)?;
         let mut resolved = files.resolve(domain, &descriptors, request.hits_addend).map_err(malformed)?;
-        self.ask_files(&mut resolved, domain, now).await?;
+        let offered = (0..descriptors.len()).filter(|at| !descriptors[*at].gives_back);
+        let offered = offered.filter_map(|at| {
+            let cost = Cost::new(resolved.hits_of(at))?;
+            let request = Request::new(domain, descriptors[at].entries.as_slice()).cost(cost);
+            Some(self.in_force.engine.offer(&request, now))
+        });
+        let offered: OfferedRequests = offered.collect();
+        let offered = self.ask_files(&mut resolved, offered, now).await?;
         let mut answer = resolved.answer(now);
         let decisions = resolved.decisions(now);
+        let refused = binding(&decisions).filter(|_| is_over(&answer));
+        self.decided(offered, refused.map(|(reason, _)| reason));
         self.daemon.metrics.envoy_hits.decided(&answer);
         self.note_descriptors(files, domain, &descriptors, (&answer, &decisions), now);
         if files.settings().headers.retry_after

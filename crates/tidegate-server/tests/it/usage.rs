@@ -374,17 +374,43 @@ async fn domains_of_envoys_files_are_namespaces() {
     let domain =
         "domain: mail\ndescriptors: [{ key: kind, rate_limit: { unit: hour, requests_per_unit: 2 } }]\n";
     std::fs::write(folder.path().join("files/mail.yaml"), domain).unwrap();
-    let files =
-        format!("envoy_ratelimit: {{ path: \"{}/files\", semantics: tidegate }}\n", folder.path().display());
-    let handle = start(&format!("{files}{ONE}{API}")).await;
-    let mut client = connect(&handle).await;
-    let body = r#"{"domain":"mail","descriptors":[{"entries":[{"key":"kind","value":"a"}]}]}"#;
-    for status in [200, 200, 429] {
-        assert_eq!(client.post("/json", body).await.status, status);
+    for semantics in ["", ", semantics: tidegate", ", semantics: strict"] {
+        let path = folder.path().display();
+        let files = format!("envoy_ratelimit: {{ path: \"{path}/files\"{semantics} }}\n");
+        let handle = start(&format!("{files}{ONE}{API}")).await;
+        let mut client = connect(&handle).await;
+        let call = |value: &str, more: &str| {
+            let entries = format!(r#"{{"entries":[{{"key":"kind","value":"{value}"}}]{more}}}"#);
+            format!(r#"{{"domain":"mail","descriptors":[{entries}]}}"#)
+        };
+        for status in [200, 200, 429] {
+            assert_eq!(client.post("/json", &call("a", "")).await.status, status);
+        }
+        // One call with two descriptors, of which one is over: two requests, both denied.
+        let both = r#"{"domain":"mail","descriptors":[
+            {"entries":[{"key":"kind","value":"a"}]},{"entries":[{"key":"kind","value":"b"}]}]}"#;
+        assert_eq!(client.post("/json", both).await.status, 429);
+        // The other ways in are offered, too; looks are not.
+        for (path, status) in [("/v1/check", 200), ("/v1/explain", 200)] {
+            let body = r#"{"namespace":"mail","attributes":{"kind":"c"},"cost":2}"#;
+            let answer = client.post(path, body).await;
+            assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        }
+        let peek = r#"{"namespace":"mail","attributes":{"kind":"d"},"cost":0}"#;
+        assert_eq!(client.post("/v1/check", peek).await.status, 200);
+        let giving_back = call("a", r#","hitsAddend":"1","isNegativeHits":true"#);
+        assert_eq!(client.post("/json", &giving_back).await.status, 200);
+        let mail = client.get("/v1/usage/mail").await.json();
+        let total = &mail["namespace"]["total"];
+        assert_eq!(
+            outcomes(&mail["namespace"]),
+            json!({ "admitted": 3, "denied": 3 }),
+            "{semantics}: {mail}"
+        );
+        let units = [&total["offered"], &total["units"], &total["reported"], &total["refunded"]];
+        assert_eq!(units.map(Value::as_u64), [6, 4, 0, 1].map(Some), "{semantics}: {mail}");
+        handle.shutdown().await;
     }
-    let mail = client.get("/v1/usage/mail").await.json();
-    assert_eq!(outcomes(&mail["namespace"]), json!({ "admitted": 2, "denied": 1 }), "{mail}");
-    handle.shutdown().await;
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tidegate_capacity::Capacity;
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::{
@@ -20,13 +20,13 @@ use tidegate_overload::{OfferOutcome, RequestRecord};
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
 use super::answer::{Mode, Stop};
+use super::metered::OfferedRequest;
 use super::waited::Waited;
 use crate::demand::{Demand, outcome_of};
 use crate::engine::{Engine, Shared};
 use crate::error::RequestError;
 use crate::meter::OpenMeterAccount;
-use crate::meter_rows::Offered;
-use crate::permit::{Holds, IssuingGate};
+use crate::permit::Holds;
 use crate::progress::{Progress, StoreStep};
 use crate::request::Request;
 
@@ -82,6 +82,9 @@ impl Engine {
     /// [`Charging::Always`] is for work that is done already, and a cost of 0 only looks: neither
     /// asks the other planes. An error means that nothing was charged, except one of the store,
     /// whose outcome may be unknown.
+    ///
+    /// The meter counts limits that are charged each by itself as a request each, others as one
+    /// request, and those that are charged always as reported units.
     pub fn carry(
         &self,
         request: &Request<'_>,
@@ -89,25 +92,27 @@ impl Engine {
         charging: Charging,
         now: Timestamp,
     ) -> Result<Progress<Carried>, RequestError> {
-        self.check_table(request)?;
         if self.metering().is_none() {
-            return self.carry_past_planes(request, limits, charging, now);
+            return self.carry_offered(request, limits, charging, now);
         }
         let open = self.open_carried(request, limits, charging, now);
-        let begun = self.carry_past_planes(request, limits, charging, now);
+        let begun = self.carry_offered(request, limits, charging, now);
         Progress::finally(begun, now, move |carried, now| {
             open.decide(&carried, now);
             carried
         })
     }
 
-    fn carry_past_planes(
+    /// [`Engine::carry`] for a request that its caller has [offered](Engine::offer) to the meter, which
+    /// counts nothing else of it.
+    pub fn carry_offered(
         &self,
         request: &Request<'_>,
         limits: &[CarriedLimit<'_>],
         charging: Charging,
         now: Timestamp,
     ) -> Result<Progress<Carried>, RequestError> {
+        self.check_table(request)?;
         let asks_planes =
             self.planes.overload.is_some() || request.access.is_some() || request.deadline.is_some();
         if !asks_planes || charging == Charging::Always || limits.iter().all(|limit| limit.cost == 0) {
@@ -212,14 +217,18 @@ impl Engine {
         limit: &CarriedLimit<'_>,
         now: Timestamp,
     ) -> Result<Progress<CarriedStatus>, RequestError> {
+        let cost = Cost::new(limit.cost);
         if !self.is_remote(limit) {
-            return Ok(Progress::Done(self.shared.table.refund_carried(namespace, limit, now)?));
+            let status = self.shared.table.refund_carried(namespace, limit, now)?;
+            self.meter_refund_carried(namespace, cost, now);
+            return Ok(Progress::Done(status));
         }
-        let kind = Cost::new(limit.cost).map_or(Kind::Peek { cost: Cost::ONE }, |cost| Kind::Refund { cost });
+        let kind = cost.map_or(Kind::Peek { cost: Cost::ONE }, |cost| Kind::Refund { cost });
         let operation = operation(namespace, limit, kind)?;
         let owned = self.owned(namespace, core::slice::from_ref(limit));
         Ok(Progress::ask(Batch::each(self.next_batch_id(), [operation]), move |step, batch| {
             let answer = step.answer.map_err(RequestError::Store)?;
+            step.engine.meter_refund_carried(&owned.namespace, cost, step.now);
             let status = statuses(&owned, &batch, &answer).pop();
             status.map(Progress::Done).ok_or_else(|| RequestError::Store(no_outcome()))
         }))
@@ -271,22 +280,20 @@ impl Engine {
 ///
 /// Limits that are charged each by itself are a request each.
 struct OpenCarried {
-    /// Each with its units. Empty for a look.
-    accounts: SmallVec<[(OpenMeterAccount, u64); 1]>,
+    /// Empty for a look.
+    requests: SmallVec<[OfferedRequest; 1]>,
     is_each: bool,
-    since: Timestamp,
 }
 
 impl OpenCarried {
     fn decide(self, carried: &Result<Carried, RequestError>, now: Timestamp) {
-        let waited = now.saturating_since(self.since);
-        for (at, (mut account, units)) in self.accounts.into_iter().enumerate() {
+        for (at, request) in self.requests.into_iter().enumerate() {
             let outcome = match carried {
                 Err(RequestError::Store(_)) => RequestOutcome::Unavailable,
                 Err(_) => RequestOutcome::Failed,
                 Ok(carried) => outcome_of_carried(carried, self.is_each.then_some(at)),
             };
-            drop(account.decide(outcome, units, waited));
+            request.decide(outcome, now);
         }
     }
 }
@@ -310,6 +317,13 @@ fn outcome_of_carried(carried: &Carried, at: Option<usize>) -> RequestOutcome {
 }
 
 impl Engine {
+    /// Counts units that a limit which arrived with a request has got back.
+    fn meter_refund_carried(&self, namespace: &str, cost: Option<Cost>, now: Timestamp) {
+        if let Some(cost) = cost {
+            self.meter_refund(&Request::new(namespace, ()).cost(cost), now);
+        }
+    }
+
     /// Offers requests with carried limits to the meter; work that is reported counts at once.
     fn open_carried(
         &self,
@@ -318,20 +332,19 @@ impl Engine {
         charging: Charging,
         now: Timestamp,
     ) -> OpenCarried {
-        let units = limits.iter().map(|limit| limit.cost);
-        let all = units.clone().fold(0_u64, u64::saturating_add);
-        let mut open =
-            OpenCarried { accounts: SmallVec::new(), is_each: charging == Charging::Each, since: now };
-        let resource = self.resource_of(request);
-        let of = Offered { request, issuer: IssuingGate::NOWHERE, resource, now };
-        let mut offer = |units| open.accounts.push((self.meter_offered(&of), units));
-        match (charging, Cost::new(all)) {
-            (_, None) => {}
-            (Charging::Always, Some(cost)) => self.meter_report(&request.cost(cost), now),
-            (Charging::AllOrNone, Some(_)) => offer(all),
-            (Charging::Each, Some(_)) => units.for_each(offer),
-        }
-        open
+        let is_each = charging == Charging::Each;
+        let all = limits.iter().map(|limit| limit.cost).fold(0_u64, u64::saturating_add);
+        let offer = |units| self.offer(request, now).with_units(units);
+        let requests = match (charging, Cost::new(all)) {
+            (_, None) => SmallVec::new(),
+            (Charging::Always, Some(cost)) => {
+                self.meter_report(&request.cost(cost), now);
+                SmallVec::new()
+            }
+            (Charging::AllOrNone, Some(_)) => smallvec![offer(all)],
+            (Charging::Each, Some(_)) => limits.iter().map(|limit| offer(limit.cost)).collect(),
+        };
+        OpenCarried { requests, is_each }
     }
 }
 

@@ -8,7 +8,38 @@ use crate::meter_rows::{MeterRows, Offered};
 use crate::permit::IssuingGate;
 use crate::request::{OwnedRequest, Request};
 
+/// A request that is offered to the meter and decided by its caller, which may take several calls
+/// of the engine. Dropped before it is decided, it counts as cancelled.
+#[derive(Debug)]
+#[must_use = "a request that is dropped counts as cancelled"]
+pub struct OfferedRequest {
+    account: OpenMeterAccount,
+    units: u64,
+    since: Timestamp,
+}
+
+impl OfferedRequest {
+    /// The same request at the cost of so many units, be it none.
+    pub(super) const fn with_units(mut self, units: u64) -> Self {
+        self.units = units;
+        self
+    }
+
+    /// The request has this outcome; the units of its cost count if it is admitted.
+    pub fn decide(mut self, outcome: RequestOutcome, now: Timestamp) {
+        drop(self.account.decide(outcome, self.units, now.saturating_since(self.since)));
+    }
+}
+
 impl Engine {
+    /// Offers a request that is not decided by [`Engine::admit`] and the like to the meter. Without
+    /// a meter nothing is counted. The namespace need not be one of the policy's.
+    pub fn offer(&self, request: &Request<'_>, now: Timestamp) -> OfferedRequest {
+        let resource = self.resource_of(request);
+        let of = Offered { request, issuer: IssuingGate::NOWHERE, resource, now };
+        OfferedRequest { account: self.meter_offered(&of), units: request.cost.units(), since: now }
+    }
+
     #[inline]
     pub(crate) fn metering(&self) -> Option<&MeterRows> {
         self.metering.as_deref()

@@ -123,7 +123,7 @@ impl Engine {
         {
             let resource = self.resource_of(request);
             let of = Offered { request, issuer, resource, now };
-            let demand = demand.take().or_else(|| self.offer(&of, gate));
+            let demand = demand.take().or_else(|| self.demand_at(&of, gate));
             let owned = OwnedRequest::new(request, gate.shared_namespace());
             let counters = self.kept(known, found);
             return Ok(queued(owned, counters, place, demand, None, Timestamp::MIN, until(request)));
@@ -233,7 +233,7 @@ impl Engine {
 
     /// Offers a request that waits before its first attempt. Of a repeated attempt its resource
     /// counts nothing.
-    fn offer(&self, of: &Offered<'_, '_>, gate: &Gate) -> Option<Demand> {
+    fn demand_at(&self, of: &Offered<'_, '_>, gate: &Gate) -> Option<Demand> {
         let target = self.target_of(gate, of.request, of.now);
         let new = target.filter(|target| self.is_new(of.request, target));
         let counted = self.overload().zip(new).map(|(overload, mut record)| {
