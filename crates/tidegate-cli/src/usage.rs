@@ -204,6 +204,7 @@ fn cells(usage: &UsageColumns, by: UsageColumn) -> [String; 8] {
     let refused = refused - outcomes.admitted.min(refused);
     let sorted = match by {
         UsageColumn::Outcome(outcome) => outcomes.count(outcome).to_string(),
+        UsageColumn::RefusedUnits => usage.refused_units.to_string(),
         _ => usage.repeated.to_string(),
     };
     [
@@ -239,6 +240,7 @@ fn sorted_heading(by: UsageColumn) -> &'static str {
         | UsageColumn::Offered
         | UsageColumn::Units
         | UsageColumn::PlaceTime => ">REPEATED",
+        UsageColumn::RefusedUnits => ">REFUSED UNITS",
     }
 }
 
@@ -304,10 +306,12 @@ fn cells_after(name: &str, cells: [String; 8]) -> [String; 9] {
 
 /// The columns of units, as a sentence.
 fn units(usage: &UsageColumns) -> String {
-    let UsageColumns { units, true_units, reported, refunded, settled_more, settled_less, .. } = usage;
+    let UsageColumns {
+        units, refused_units, true_units, reported, refunded, settled_more, settled_less, ..
+    } = usage;
     let mut text = format!(
-        "Units: {units} at admission, {true_units} true, {reported} reported, {refunded} refunded; \
-         settlements added {settled_more} and gave back {settled_less}.\n"
+        "Units: {units} at admission, {refused_units} refused, {true_units} true, {reported} reported, \
+         {refunded} refunded; settlements added {settled_more} and gave back {settled_less}.\n"
     );
     if usage.saturated {
         text.push_str(SATURATED);

@@ -69,6 +69,13 @@ impl RequestOutcome {
         self as usize
     }
 
+    /// Whether the request was refused. It was not if it went ahead, ended in an error, or was left
+    /// by its caller.
+    #[inline]
+    pub const fn is_refusal(self) -> bool {
+        !matches!(self, Self::Admitted | Self::Failed | Self::Cancelled)
+    }
+
     /// The outcome of a request that was refused for this reason.
     pub const fn of_refusal(reason: Reason) -> Self {
         match reason {
@@ -134,6 +141,7 @@ mod tests {
                 .filter(|(_, reasons)| reasons.split(' ').any(|listed| listed == reason.as_str()));
             let outcomes: Vec<&str> = rows.map(|(outcome, _)| *outcome).collect();
             assert_eq!(outcomes, [RequestOutcome::of_refusal(reason).as_str()], "{reason}");
+            assert!(RequestOutcome::of_refusal(reason).is_refusal(), "{reason}");
         }
     }
 }

@@ -71,7 +71,9 @@ pub use leases::{Landing, LeaseBatch, LeaseBatches, LeaseConfig, LeaseTotals, Le
 pub use limit_report::LimitReport;
 pub use lineage::{LINEAGE_MAX, Lineage};
 pub use load_report::{LoadReport, PlaceWait};
-pub use meter::{MeterConfig, NamespaceUsage, ResourceShare, RowName, RowUsage, TenantUsage, Usage};
+pub use meter::{
+    MeterConfig, NamespaceUsage, ResourceShare, ResourceWork, RowName, RowUsage, TenantUsage, Usage,
+};
 pub use notes::NoteError;
 pub use numbers::in_words as numbers_in_words;
 pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};
@@ -85,7 +87,7 @@ pub use tidegate_capacity::Units;
 pub use tidegate_core::NamespaceConfig;
 pub use tidegate_overload::{
     Cursor, InstanceState, LatencyStats, LoadLevel, OfferOutcome, PushedValue, QueueCounts, ResourceStats,
-    RoomBounds, RoomUse, SignalError, WaitingConnection,
+    RoomBounds, RoomUse, SignalError, SpanEnd, WaitingConnection,
 };
 pub use waiting_room::Turn;
 

@@ -17,6 +17,7 @@
 
 mod account;
 mod combination_list;
+mod in_flight_sum;
 mod metered_rows;
 mod resource_shares;
 mod row_columns;
@@ -32,16 +33,18 @@ mod usage;
 #[cfg(not(tidegate_loom))]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tidegate_core::{Class, Timestamp};
+use tidegate_overload::SpanEnd;
 
 pub(crate) use account::{MeterAccount, OpenMeterAccount};
 use combination_list::CombinationList;
+use in_flight_sum::ShareLook;
 use metered_rows::TenantPart;
 pub(crate) use metered_rows::{FeatureRow, MeteredRows, NamespaceRow, Offer, ResourceRow};
-pub use resource_shares::ResourceShare;
+pub use resource_shares::{ResourceShare, ResourceWork};
 use row_columns::{REPEATED, RowAmount, UNDER_WAY};
 use row_combination::{BaseRows, RowCombination};
 use second_order::SecondOrder;
@@ -50,6 +53,8 @@ use tenant_census::TenantCensus;
 use tenant_row::{TenantName, TenantRow};
 use thread_cache::CacheKey;
 pub use usage::{NamespaceUsage, RowName, RowUsage, TenantUsage, Usage};
+
+use crate::sync::lock_plain;
 
 /// The settings of the meter.
 ///
@@ -97,6 +102,8 @@ pub(crate) struct UsageMeter {
     features: NamedTallies,
     resources: NamedTallies,
     since: Timestamp,
+    /// Since when the shares of resources are counted; `None` before the first look at them.
+    looked_at: Mutex<Option<Timestamp>>,
 }
 
 impl UsageMeter {
@@ -114,6 +121,7 @@ impl UsageMeter {
             features: NamedTallies::new(hasher.clone(), now),
             resources: NamedTallies::new(hasher, now),
             since: now,
+            looked_at: Mutex::default(),
         }
     }
 
@@ -134,7 +142,12 @@ impl UsageMeter {
 
     /// The row of a resource, made where it is absent; bounded as features are.
     pub(crate) fn resource(&self, name: Option<&str>, now: Timestamp) -> ResourceRow {
-        name.map_or(ResourceRow::NONE, |name| ResourceRow::new(self.resources.number(name, now)))
+        let Some(name) = name else { return ResourceRow::NONE };
+        let row = ResourceRow::new(self.resources.number(name, now));
+        if lock_plain(&self.looked_at).is_some() {
+            self.resources.row(row.number()).begin_shares();
+        }
+        row
     }
 
     /// The account of a request that is offered and decided at once: its outcome is to be
@@ -162,7 +175,7 @@ impl UsageMeter {
         if offer.is_repeated {
             rows.count(REPEATED, 1);
         }
-        OpenMeterAccount::new(rows)
+        OpenMeterAccount::new(rows, 0)
     }
 
     /// Counts units that are reported without a request to admit. The tenant is tracked as one that
@@ -304,14 +317,30 @@ impl UsageMeter {
         self.resources.all().iter().map(|row| row_report(row)).collect()
     }
 
-    /// The shares of each resource with a name since the last call; the first one begins them.
-    pub(crate) fn take_shares(&self) -> Vec<(Arc<str>, Vec<ResourceShare>)> {
-        self.flush();
-        let shares = |row: &Arc<Tally>| match &row.name {
-            RowName::Named(name) => Some((Arc::clone(name), row.take_shares())),
-            RowName::None | RowName::Other => None,
+    /// The work of each resource with a name since the last call; the first one begins to count.
+    pub(crate) fn take_work(&self, end: SpanEnd) -> Vec<ResourceWork> {
+        // One look at a time: each ends the span of the one before.
+        let mut looked_at = lock_plain(&self.looked_at);
+        let before = looked_at.replace(end.next_from);
+        let look = ShareLook { from: before.unwrap_or(end.until), end };
+        let resources = self.resources.all();
+        if before.is_none() {
+            for row in &resources {
+                row.begin_shares();
+            }
+        }
+        self.combinations.flush_at(&look);
+        let work = |row: &Arc<Tally>| {
+            let (mut shares, bytes) = row.take_shares(&look);
+            if before.is_none() {
+                shares.clear();
+            }
+            match &row.name {
+                RowName::Named(name) => Some(ResourceWork { resource: Arc::clone(name), shares, bytes }),
+                RowName::None | RowName::Other => None,
+            }
         };
-        self.resources.all().iter().filter_map(shares).collect()
+        resources.iter().filter_map(work).collect()
     }
 
     /// The bytes of all rows, and of what threads have counted since they were read.

@@ -83,7 +83,8 @@ impl MeterRows {
 
     /// The account of a request that has to wait.
     pub(crate) fn offered(&self, of: &Offered<'_, '_>) -> OpenMeterAccount {
-        self.meter.offered(&self.subject(of), of.offer(), of.now)
+        let units = of.request.cost.units();
+        self.meter.offered(&self.subject(of), of.offer(), of.now).with_units(units)
     }
 
     /// The rows of a request.

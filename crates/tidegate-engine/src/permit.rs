@@ -406,9 +406,10 @@ impl Holds {
         }
     }
 
-    /// Sets [`Holds::account`].
+    /// Sets [`Holds::account`]. From now on the request is in flight.
     #[cold]
-    pub(crate) fn set_account(&mut self, account: MeterAccount) {
+    pub(crate) fn set_account(&mut self, mut account: MeterAccount) {
+        account.begin(self.limits.admitted_at());
         match &mut self.beside {
             BesideLimits::Other(other) => other.account = Some(account),
             beside => *beside = BesideLimits::Account(account),

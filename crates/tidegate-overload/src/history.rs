@@ -26,7 +26,7 @@ use tidegate_core::Timestamp;
 pub use area::{AreaMeasure, AreaOwner, UNATTRIBUTED, areas};
 pub use history_sample::{HISTORY_NAME_BYTES_MAX, HISTORY_NAMES_MAX, HistorySample, OTHER_NAME, ShareRow};
 pub use history_sample::{PRESSURE_MAX, ShareTotals};
-pub use history_set::HistorySet;
+pub use history_set::{HistorySet, SpanEnd};
 pub use pressure_mean::PressureMean;
 pub use span_shares::{SPAN_ROWS_MAX, SpanShares};
 

@@ -58,7 +58,7 @@ pub use cursor::{COHORTS, Cursor, RequestLevel};
 pub use history::{
     AreaMeasure, AreaOwner, HISTORY_FINE, HISTORY_KEPT, HISTORY_NAME_BYTES_MAX, HISTORY_NAMES_MAX,
     HISTORY_SPAN, HistoryBreak, HistorySample, HistorySet, OTHER_NAME, PRESSURE_MAX, PressureMean,
-    ResourceHistory, SPAN_ROWS_MAX, ShareRow, ShareTotals, SpanShares, UNATTRIBUTED, areas,
+    ResourceHistory, SPAN_ROWS_MAX, ShareRow, ShareTotals, SpanEnd, SpanShares, UNATTRIBUTED, areas,
 };
 pub use levels::load_level::LoadLevel;
 pub use levels::signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};

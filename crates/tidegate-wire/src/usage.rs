@@ -131,6 +131,8 @@ pub struct UsageColumns {
     pub repeated: u64,
     /// Units at admission, without those of admissions that were undone.
     pub units: u64,
+    /// Units of refused requests: of all outcomes but `admitted`, `failed` and `cancelled`.
+    pub refused_units: u64,
     /// Units of settled requests as they truly were.
     pub true_units: u64,
     /// How long admitted requests were in flight, where the end of their work is known, in seconds.
@@ -221,6 +223,7 @@ impl UsageColumns {
             (&mut self.under_way, other.under_way),
             (&mut self.repeated, other.repeated),
             (&mut self.units, other.units),
+            (&mut self.refused_units, other.refused_units),
             (&mut self.true_units, other.true_units),
             (&mut self.reported, other.reported),
             (&mut self.refunded, other.refunded),
@@ -268,6 +271,8 @@ pub enum UsageColumn {
     Offered,
     /// `units`.
     Units,
+    /// `refused_units`.
+    RefusedUnits,
     /// `place_time`: `place_time_seconds`.
     PlaceTime,
     /// The word of an outcome.
@@ -278,7 +283,7 @@ impl UsageColumn {
     /// All columns, in the order of documents.
     pub fn all() -> impl Iterator<Item = Self> {
         let outcomes = RequestOutcome::ALL.into_iter().map(Self::Outcome);
-        [Self::Offered, Self::Units, Self::PlaceTime].into_iter().chain(outcomes)
+        [Self::Offered, Self::Units, Self::RefusedUnits, Self::PlaceTime].into_iter().chain(outcomes)
     }
 
     /// The column with this name.
@@ -291,6 +296,7 @@ impl UsageColumn {
         match self {
             Self::Offered => "offered",
             Self::Units => "units",
+            Self::RefusedUnits => "refused_units",
             Self::PlaceTime => "place_time",
             Self::Outcome(outcome) => outcome.as_str(),
         }
@@ -307,6 +313,7 @@ impl UsageColumn {
         match self {
             Self::Offered => columns.offered,
             Self::Units => columns.units,
+            Self::RefusedUnits => columns.refused_units,
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -348,8 +355,8 @@ mod tests {
         assert_eq!(UsageColumn::from_name("place_time_seconds"), None);
         assert_eq!(
             UsageColumn::names(),
-            "offered, units, place_time, admitted, denied, throttled, shed, deferred, disabled, expired, \
-             unavailable, failed, cancelled"
+            "offered, units, refused_units, place_time, admitted, denied, throttled, shed, deferred, disabled, \
+             expired, unavailable, failed, cancelled"
         );
     }
 

@@ -4,6 +4,7 @@ use super::*;
 fn row(kind: &str, name: Option<&str>, admitted: u64, shed: u64) -> serde_json::Value {
     let usage = serde_json::json!({
         "offered": admitted + shed, "outcomes": {"admitted": admitted, "shed": shed}, "units": 2 * admitted,
+        "refused_units": 2 * shed,
         "place_time_seconds": 1.5, "wait_seconds": 0.04,
     });
     let classes = serde_json::json!([{"class": "sheddable_plus", "usage": usage}]);
@@ -45,7 +46,7 @@ sheddable_plus       14        11        3         0          0     22      1.5 
 (all)                14        11        3         0          0     22      1.5     0.0
 
 Outcomes: admitted 11, shed 3.
-Units: 22 at admission, 0 true, 0 reported, 0 refunded; settlements added 0 and gave back 0.
+Units: 22 at admission, 6 refused, 0 true, 0 reported, 0 refunded; settlements added 0 and gave back 0.
 ";
     assert_eq!(words_of_namespace(&body, by("offered")), expected);
 }

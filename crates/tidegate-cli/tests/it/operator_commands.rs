@@ -545,7 +545,7 @@ sheddable_plus        4         4        0         0          0      8      0.0 
 (all)                 4         4        0         0          0      8      0.0     0.0
 
 Outcomes: admitted 4.
-Units: 8 at admission, 0 true, 0 reported, 0 refunded; settlements added 0 and gave back 0.
+Units: 8 at admission, 0 refused, 0 true, 0 reported, 0 refunded; settlements added 0 and gave back 0.
 ";
     assert_eq!(table, expected, "{api}");
     let largest = done(&at, "usage api --by units -n 1");
@@ -564,7 +564,7 @@ Units: 8 at admission, 0 true, 0 reported, 0 refunded; settlements added 0 and g
     for (words, why) in [
         ("usage apo", "namespace \"apo\" does not exist; did you mean \"api\"?"),
         ("usage api nobody", "tenant \"nobody\" is not tracked"),
-        ("usage api --by offers", "use one of offered, units, place_time, admitted"),
+        ("usage api --by offers", "use one of offered, units, refused_units, place_time"),
         ("usage api -n 1001", "1001"),
     ] {
         let (code, out, err) = told(&at, None, words);

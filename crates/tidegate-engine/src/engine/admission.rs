@@ -236,7 +236,7 @@ impl Engine {
                     Ok(Step::Decided(Decision::Admit(Permit::of_one(holds))))
                 }
                 tidegate_core::Decision::Refuse(unread) => {
-                    account.count(unread.outcome(), 0);
+                    account.count(unread.outcome(), request.cost.units());
                     Ok(Step::Decided(Decision::Refuse(Refused::from(unread))))
                 }
             },

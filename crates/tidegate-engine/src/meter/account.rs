@@ -3,30 +3,42 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::RequestOutcome;
+use tidegate_core::{RequestOutcome, Timestamp};
 
+use super::in_flight_sum::InFlightMark;
 use super::row_columns::{RowAmount, UNDER_WAY};
 use super::row_combination::RowCombination;
 use crate::fault::Fault;
 
-/// The rows of a decided request. One pointer in size.
+/// The rows of a decided request. While it is in flight, they know since when.
 #[derive(Debug)]
-pub(crate) struct MeterAccount(Arc<RowCombination>);
+pub(crate) struct MeterAccount {
+    rows: Arc<RowCombination>,
+    in_flight: Option<InFlightMark>,
+}
 
 impl MeterAccount {
-    pub(super) fn new(rows: Arc<RowCombination>) -> Self {
-        Self(rows)
+    pub(super) const fn new(rows: Arc<RowCombination>) -> Self {
+        Self { rows, in_flight: None }
     }
 
-    /// Counts the outcome of the request; `units` if it is admitted.
+    /// Counts the outcome of the request with its `units`, which were admitted or refused.
     #[inline]
     pub(crate) fn count(&self, outcome: RequestOutcome, units: u64) {
-        self.0.count(outcome.index(), 1);
+        self.rows.count(outcome.index(), 1);
         if Fault::OutcomeTwice.is_planted() {
-            self.0.count(outcome.index(), 1);
+            self.rows.count(outcome.index(), 1);
         }
-        if outcome == RequestOutcome::Admitted {
-            self.0.add(RowAmount::Units, units);
+        self.rows.add_units(outcome, units);
+    }
+
+    /// The request is in flight since then, until the account is dropped. Only a resource has use
+    /// for it.
+    pub(crate) fn begin(&mut self, admitted: Timestamp) {
+        if self.in_flight.is_none() && self.rows.needs_resource() {
+            let mark = InFlightMark::new(admitted);
+            self.rows.in_flight.begin(mark);
+            self.in_flight = Some(mark);
         }
     }
 
@@ -34,7 +46,7 @@ impl MeterAccount {
     /// nobody says how many.
     pub(crate) fn settle(&self, true_units: Option<u64>, charged: u64) {
         let true_units = true_units.unwrap_or(charged);
-        let rows = &self.0;
+        let rows = &self.rows;
         rows.add(RowAmount::TrueUnits, true_units);
         if true_units > charged {
             rows.add(RowAmount::SettledMore, true_units - charged);
@@ -45,14 +57,26 @@ impl MeterAccount {
 
     /// The work of the admitted request has ended, and was in flight for so long.
     pub(crate) fn served(&self, place_time: Duration) {
-        self.0.add(RowAmount::PlaceTime, nanos(place_time));
+        self.rows.add(RowAmount::PlaceTime, nanos(place_time));
+        if let Some(mark) = self.in_flight {
+            self.rows.in_flight.serve(mark);
+        }
     }
 
     /// The admission is undone: it is cancelled, and its `units` are not used.
     pub(crate) fn undo(self, units: u64) {
-        self.0.count(RequestOutcome::Admitted.index(), 1_u64.wrapping_neg());
-        self.0.count(RequestOutcome::Cancelled.index(), 1);
-        self.0.add(RowAmount::UnitsUndone, units);
+        self.rows.count(RequestOutcome::Admitted.index(), 1_u64.wrapping_neg());
+        self.rows.count(RequestOutcome::Cancelled.index(), 1);
+        self.rows.add(RowAmount::UnitsUndone, units);
+    }
+}
+
+impl Drop for MeterAccount {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mark) = self.in_flight {
+            self.rows.in_flight.end(mark);
+        }
     }
 }
 
@@ -62,14 +86,21 @@ impl MeterAccount {
 pub(crate) struct OpenMeterAccount {
     /// `None` once it is decided, and for a request that no meter counts.
     rows: Option<Arc<RowCombination>>,
+    units: u64,
 }
 
 impl OpenMeterAccount {
     /// The account of a request that no meter counts.
-    pub(crate) const NOTHING: Self = Self { rows: None };
+    pub(crate) const NOTHING: Self = Self { rows: None, units: 0 };
 
-    pub(super) fn new(rows: Arc<RowCombination>) -> Self {
-        Self { rows: Some(rows) }
+    pub(super) const fn new(rows: Arc<RowCombination>, units: u64) -> Self {
+        Self { rows: Some(rows), units }
+    }
+
+    /// The same of a request that is for so many units.
+    pub(crate) const fn with_units(mut self, units: u64) -> Self {
+        self.units = units;
+        self
     }
 
     /// Whether a meter counts the request, which is not decided yet.
@@ -77,8 +108,9 @@ impl OpenMeterAccount {
         self.rows.is_some()
     }
 
-    /// The request is decided, after it has waited so long. `units` count if it is admitted. `None`
-    /// if it was decided before, and without a meter.
+    /// The request is decided, after it has waited so long. `units` count if it is admitted; if it
+    /// is refused, those that it was offered with. `None` if it was decided before, and without a
+    /// meter.
     pub(crate) fn decide(
         &mut self,
         outcome: RequestOutcome,
@@ -86,8 +118,9 @@ impl OpenMeterAccount {
         waited: Duration,
     ) -> Option<MeterAccount> {
         let rows = self.rows.take()?;
+        let units = if outcome == RequestOutcome::Admitted { units } else { self.units };
         end(&rows, outcome, units, waited);
-        Some(MeterAccount(rows))
+        Some(MeterAccount::new(rows))
     }
 }
 
@@ -105,9 +138,7 @@ fn end(rows: &Arc<RowCombination>, outcome: RequestOutcome, units: u64, waited: 
         rows.count(UNDER_WAY, 1_u64.wrapping_neg());
     }
     rows.count(outcome.index(), 1);
-    if outcome == RequestOutcome::Admitted {
-        rows.add(RowAmount::Units, units);
-    }
+    rows.add_units(outcome, units);
     if !waited.is_zero() {
         rows.add(RowAmount::Wait, nanos(waited));
     }

@@ -4,6 +4,7 @@ use core::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use super::in_flight_sum::ShareLook;
 use super::row_combination::RowCombination;
 use super::thread_cache::CACHED_MAX;
 use crate::sync::lock_plain;
@@ -42,16 +43,26 @@ impl CombinationList {
 
     /// Lets the rows have all that was counted so far.
     pub(crate) fn flush(&self) {
+        self.each_live(RowCombination::flush);
+    }
+
+    /// The same, and lets the shares of resources have the requests that are in flight.
+    pub(crate) fn flush_at(&self, look: &ShareLook) {
+        self.each_live(|combination| {
+            combination.flush();
+            combination.show_in_flight(look);
+        });
+    }
+
+    /// Those with a tenant's row come first: they add to those without.
+    fn each_live(&self, act: impl Fn(&RowCombination)) {
         let parts = self.parts.iter();
         let live = parts.flat_map(|part| {
             let part = lock_plain(&part.0);
             part.all.iter().filter_map(Weak::upgrade).collect::<Vec<_>>()
         });
         let (tenants, base): (Vec<_>, Vec<_>) = live.partition(|combination| combination.has_tenant());
-        // Those with a tenant's row add to those without.
-        for combination in tenants.into_iter().chain(base) {
-            combination.flush();
-        }
+        tenants.iter().chain(&base).for_each(|combination| act(combination));
     }
 
     /// The bytes of the list and of the combinations, some of which may have ended.

@@ -17,6 +17,8 @@ pub(crate) const UNDER_WAY: usize = RequestOutcome::ALL.len() + 1;
 pub(crate) enum RowAmount {
     /// Units at admission.
     Units,
+    /// Units of refused requests.
+    RefusedUnits,
     /// Units of admissions that were undone.
     UnitsUndone,
     /// Units of settled requests as they were.
@@ -37,7 +39,7 @@ pub(crate) enum RowAmount {
 
 impl RowAmount {
     /// How many there are.
-    pub(crate) const COUNT: usize = 9;
+    pub(crate) const COUNT: usize = 10;
 }
 
 /// The sums of some requests.
@@ -63,51 +65,87 @@ impl RowColumns {
         }
     }
 
+    /// A column by its position, counts first.
+    const fn number(&self, column: usize) -> u64 {
+        if column < COUNTS { self.counts[column] } else { self.amounts[column - COUNTS] }
+    }
+
+    const fn number_mut(&mut self, column: usize) -> &mut u64 {
+        if column < COUNTS { &mut self.counts[column] } else { &mut self.amounts[column - COUNTS] }
+    }
+
     pub(crate) const fn amount(&self, amount: RowAmount) -> u64 {
         self.amounts[amount as usize]
     }
 }
 
-/// The columns of a row by class. A class takes memory from its first request on.
+/// How many columns there are, counts first.
+const COLUMNS: usize = COUNTS + RowAmount::COUNT;
+
+/// The columns of a row by class. A number takes memory from the first time on that it is not zero:
+/// most rows have few of them.
 #[derive(Debug, Default)]
 pub(crate) struct ClassColumns {
-    /// The position of each class in `columns`, plus one; zero for a class that is not there.
-    positions: [u8; 4],
-    columns: Box<[RowColumns]>,
+    /// The numbers of each class that are there: one bit each, the first column the lowest.
+    present: [u32; 4],
+    /// By class, and by column.
+    numbers: Box<[u64]>,
 }
 
 impl ClassColumns {
     /// Adds to the columns of a class.
     pub(crate) fn add(&mut self, class: Class, more: &RowColumns) {
-        let position = &mut self.positions[class as usize];
-        if *position == 0 {
-            // One allocation that just fits for all classes that are there: most rows have one.
-            let grown: Vec<RowColumns> =
-                self.columns.iter().copied().chain([RowColumns::default()]).collect();
-            self.columns = grown.into_boxed_slice();
-            *position = self.columns.len() as u8;
+        let needed =
+            (0..COLUMNS).filter(|column| more.number(*column) != 0).fold(0, |bits, one| bits | 1 << one);
+        if needed & !self.present[class as usize] != 0 {
+            self.grow(class, needed);
         }
-        self.columns[usize::from(*position) - 1].add(more);
+        let mut sum = self.of_class(class);
+        sum.add(more);
+        self.write(class, &sum);
     }
 
     /// The columns of a class; zeros where it has no request.
     pub(crate) fn of_class(&self, class: Class) -> RowColumns {
-        match self.positions[class as usize] {
-            0 => RowColumns::default(),
-            position => self.columns[usize::from(position) - 1],
+        let mut columns = RowColumns::default();
+        for (column, at) in self.places(class) {
+            *columns.number_mut(column) = self.numbers[at];
         }
+        columns
     }
 
     /// The classes that are there, with their columns.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Class, &RowColumns)> {
-        Class::ALL.into_iter().filter_map(|class| match self.positions[class as usize] {
-            0 => None,
-            position => Some((class, &self.columns[usize::from(position) - 1])),
-        })
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Class, RowColumns)> {
+        let there = Class::ALL.into_iter().filter(|class| self.present[*class as usize] != 0);
+        there.map(|class| (class, self.of_class(class)))
     }
 
     /// The bytes behind it.
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.columns)
+        size_of_val(&*self.numbers)
+    }
+
+    /// Makes room for numbers of a class. One allocation just fits for all.
+    fn grow(&mut self, class: Class, needed: u32) {
+        let all = Class::ALL.map(|class| (class, self.of_class(class)));
+        self.present[class as usize] |= needed;
+        let count: u32 = self.present.iter().map(|bits| bits.count_ones()).sum();
+        self.numbers = vec![0; count as usize].into_boxed_slice();
+        for (class, columns) in all {
+            self.write(class, &columns);
+        }
+    }
+
+    fn write(&mut self, class: Class, columns: &RowColumns) {
+        for (column, at) in self.places(class) {
+            self.numbers[at] = columns.number(column);
+        }
+    }
+
+    /// The columns of a class that are there, with their positions among all numbers.
+    fn places(&self, class: Class) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let before: u32 = self.present[..class as usize].iter().map(|bits| bits.count_ones()).sum();
+        let present = self.present[class as usize];
+        (0..COLUMNS).filter(move |column| present & 1 << column != 0).zip(before as usize..)
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_core::Class;
+use tidegate_core::{Class, RequestOutcome};
 
+use super::in_flight_sum::{InFlightSums, InFlightWork, ShareLook};
 use super::metered_rows::TenantPart;
 use super::row_columns::{COUNTS, RowAmount, RowColumns};
 use super::tally::{NamespaceTally, Tally};
 use super::tenant_row::{TenantName, TenantRow};
+use super::usage::RowName;
 
 /// An amount from which on it is added to the rows at once.
 const LARGE: u64 = 1 << 40;
@@ -30,6 +32,8 @@ pub(crate) struct RowCombination {
     rows: CombinedRows,
     counts: [AtomicU64; COUNTS],
     amounts: [AtomicU64; RowAmount::COUNT],
+    /// Its requests that are in flight. No row gets them.
+    pub(crate) in_flight: InFlightSums,
 }
 
 #[derive(Debug)]
@@ -64,8 +68,8 @@ impl RowCombination {
     }
 
     fn new(class: Class, rows: CombinedRows) -> Self {
-        let (counts, amounts) = Default::default();
-        Self { class, rows, counts, amounts }
+        let (counts, amounts, in_flight) = Default::default();
+        Self { class, rows, counts, amounts, in_flight }
     }
 
     /// Whether it has the row of this tenant of its namespace, and the row still counts. The row is
@@ -84,6 +88,30 @@ impl RowCombination {
     /// Whether the row of a tenant is among its rows.
     pub(crate) fn has_tenant(&self) -> bool {
         matches!(self.rows, CombinedRows::Tenant { .. })
+    }
+
+    /// Whether the requests are for a resource.
+    pub(crate) fn needs_resource(&self) -> bool {
+        self.base().resource.name != RowName::None
+    }
+
+    fn base(&self) -> &BaseRows {
+        match &self.rows {
+            CombinedRows::Base(rows) => rows,
+            CombinedRows::Tenant { base, .. } => base.base(),
+        }
+    }
+
+    /// Lets the shares of its resource have the requests that are in flight at a look.
+    pub(crate) fn show_in_flight(&self, look: &ShareLook) {
+        if !self.needs_resource() {
+            return;
+        }
+        let seen = self.in_flight.look(look);
+        if seen != InFlightWork::default() {
+            let rows = self.base();
+            rows.resource.add_in_flight((&rows.feature.name, &rows.namespace.name), self.class, seen);
+        }
     }
 
     /// The namespace of the requests.
@@ -109,6 +137,16 @@ impl RowCombination {
         let before = self.amounts[amount as usize].fetch_add(more, Ordering::Relaxed);
         if before >= FULL {
             self.flush();
+        }
+    }
+
+    /// Adds the units of a request with this outcome.
+    #[inline]
+    pub(crate) fn add_units(&self, outcome: RequestOutcome, units: u64) {
+        if outcome == RequestOutcome::Admitted {
+            self.add(RowAmount::Units, units);
+        } else if outcome.is_refusal() {
+            self.add(RowAmount::RefusedUnits, units);
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use tidegate_core::shares::{Namespaces, Owner};
 use tidegate_core::{Class, Timestamp};
 
+use super::in_flight_sum::{InFlightWork, ShareLook};
 use super::metered_rows::TenantPart;
 use super::resource_shares::{ResourceShare, ResourceShares};
 use super::row_columns::{ClassColumns, RowColumns};
@@ -37,9 +38,20 @@ impl Tally {
         lock_plain(&self.shares).add(of, class, more);
     }
 
-    /// The shares of a resource since the last call; the first call begins them.
-    pub(crate) fn take_shares(&self) -> Vec<ResourceShare> {
-        lock_plain(&self.shares).take()
+    /// Adds requests that are in flight to the shares of a resource.
+    pub(crate) fn add_in_flight(&self, of: (&RowName, &RowName), class: Class, seen: InFlightWork) {
+        lock_plain(&self.shares).add_in_flight(of, class, seen);
+    }
+
+    /// The shares of a resource since the last call, and their memory; nothing before they have
+    /// begun.
+    pub(crate) fn take_shares(&self, look: &ShareLook) -> (Vec<ResourceShare>, usize) {
+        lock_plain(&self.shares).take(look)
+    }
+
+    /// Begins the shares of a resource, if nobody has yet.
+    pub(crate) fn begin_shares(&self) {
+        lock_plain(&self.shares).begin();
     }
 
     pub(crate) fn add(&self, class: Class, more: &RowColumns) {
@@ -52,7 +64,7 @@ impl Tally {
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>() + lock_plain(&self.columns).bytes()
+        size_of::<Self>() + lock_plain(&self.columns).bytes() + lock_plain(&self.shares).bytes()
     }
 }
 

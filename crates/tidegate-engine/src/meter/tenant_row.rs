@@ -164,7 +164,7 @@ impl TenantRow {
             return;
         }
         for (class, columns) in counted.all() {
-            self.namespace.add_evicted(class, columns);
+            self.namespace.add_evicted(class, &columns);
         }
     }
 

@@ -22,6 +22,8 @@ pub struct Usage {
     pub repeated: u64,
     /// Units at admission, without those of admissions that were undone.
     pub units: u64,
+    /// Units of refused requests: of all outcomes but admitted, failed and cancelled.
+    pub refused_units: u64,
     /// Units of settled requests as they truly were.
     pub true_units: u64,
     /// The time that admitted requests were in flight, where the end of their work is known.
@@ -62,6 +64,7 @@ impl Usage {
         }
         for (amount, more) in [
             (&mut self.units, other.units),
+            (&mut self.refused_units, other.refused_units),
             (&mut self.true_units, other.true_units),
             (&mut self.reported, other.reported),
             (&mut self.refunded, other.refunded),
@@ -98,6 +101,7 @@ impl From<RowColumns> for Usage {
                 u64::MAX => units,
                 _ => units.saturating_sub(columns.amount(RowAmount::UnitsUndone)),
             },
+            refused_units: columns.amount(RowAmount::RefusedUnits),
             true_units: columns.amount(RowAmount::TrueUnits),
             place_time: Duration::from_nanos(columns.amount(RowAmount::PlaceTime)),
             waited: Duration::from_nanos(columns.amount(RowAmount::Wait)),

@@ -29,6 +29,7 @@ mod queue;
 mod refusal_details;
 mod reload;
 mod renames;
+mod resource_work;
 mod restart;
 mod shares;
 mod store_silence;

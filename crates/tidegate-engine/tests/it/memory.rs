@@ -18,8 +18,8 @@ const REQUEST_BYTES: u64 = 200;
 /// order of its sub-queue, and 56 the handle with its seat, its demand and its instants.
 const BYTES_MAX: u64 = 256 + METER_BYTES;
 
-/// Of these, for the meter: where the request counts, and since when it waits.
-const METER_BYTES: u64 = 16;
+/// Of these, for the meter: where the request counts, with how many units, and since when it waits.
+const METER_BYTES: u64 = 24;
 
 /// The bytes of each of 10 000 requests by the number of their tenants, as of d9d498ac.
 const BEFORE_BYTES: [(usize, u64); 2] = [(1, 487), (10_000, 596)];

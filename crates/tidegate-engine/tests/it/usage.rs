@@ -33,6 +33,7 @@ struct Columns {
     under_way: i64,
     repeated: i64,
     units: i64,
+    refused_units: i64,
     true_units: i64,
     place_ns: i64,
     reported: i64,
@@ -47,6 +48,7 @@ impl Columns {
             under_way: whole(usage.under_way),
             repeated: whole(usage.repeated),
             units: whole(usage.units),
+            refused_units: whole(usage.refused_units),
             true_units: whole(usage.true_units),
             place_ns: i64::try_from(usage.place_time.as_nanos()).unwrap(),
             reported: whole(usage.reported),
@@ -59,6 +61,7 @@ impl Columns {
         self.under_way += other.under_way;
         self.repeated += other.repeated;
         self.units += other.units;
+        self.refused_units += other.refused_units;
         self.true_units += other.true_units;
         self.place_ns += other.place_ns;
         self.reported += other.reported;
@@ -126,8 +129,10 @@ impl Model {
         let units = i64::try_from(asked.cost).unwrap();
         self.count(asked, now, |columns| {
             columns.outcomes[index] += 1;
-            if outcome == RequestOutcome::Admitted {
-                columns.units += units;
+            match outcome {
+                RequestOutcome::Admitted => columns.units += units,
+                RequestOutcome::Failed | RequestOutcome::Cancelled => {}
+                _ => columns.refused_units += units,
             }
         });
     }

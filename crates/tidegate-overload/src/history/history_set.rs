@@ -21,6 +21,8 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct HistorySet {
     bytes_max: usize,
+    /// The part of each resource.
+    part: usize,
     resources: BTreeMap<Arc<str>, RunningHistory>,
     last: Option<Timestamp>,
     /// The beginning of the span of all resources.
@@ -35,13 +37,39 @@ struct RunningHistory {
     history: ResourceHistory,
     shares: SpanShares,
     pressure: PressureMean,
+    /// The bytes that its work takes elsewhere.
+    work_bytes: usize,
     seen: u64,
+}
+
+/// The end of a span of time, and the beginning of the next one, which is another instant only
+/// where the clock has stepped between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanEnd {
+    /// The end of the span.
+    pub until: Timestamp,
+    /// The beginning of the next one.
+    pub next_from: Timestamp,
+}
+
+impl SpanEnd {
+    /// A span that ends where the next one begins.
+    pub const fn at(now: Timestamp) -> Self {
+        Self { until: now, next_from: now }
+    }
 }
 
 impl HistorySet {
     /// No histories yet, within `bytes_max` bytes together; 0: none are kept.
     pub const fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, resources: BTreeMap::new(), last: None, span_from: Timestamp::MIN, calls: 0 }
+        Self {
+            bytes_max,
+            part: 0,
+            resources: BTreeMap::new(),
+            last: None,
+            span_from: Timestamp::MIN,
+            calls: 0,
+        }
     }
 
     /// The bound in bytes of all histories together. 0: none are kept.
@@ -49,13 +77,18 @@ impl HistorySet {
         self.bytes_max
     }
 
-    /// Whether a call of [`HistorySet::observe`] at `now` makes samples, so that work not added yet
-    /// should be added before.
-    pub fn is_due(&self, now: Timestamp) -> bool {
-        self.bytes_max > 0
-            && self.last.is_some_and(|last| {
-                is_step(last, now) || now.saturating_since(self.span_from) >= HISTORY_SPAN
-            })
+    /// The end of the span that the next call of [`HistorySet::observe`], at `now`, makes samples
+    /// of: its work is to be added before. At the first call a span begins, and the work of before
+    /// is of none. `None` where neither is so.
+    pub fn span_end(&self, now: Timestamp) -> Option<SpanEnd> {
+        if self.bytes_max == 0 {
+            return None;
+        }
+        let Some(last) = self.last else { return Some(SpanEnd::at(now)) };
+        if is_step(last, now) {
+            return Some(SpanEnd { until: last, next_from: now });
+        }
+        (now.saturating_since(self.span_from) >= HISTORY_SPAN).then_some(SpanEnd::at(now))
     }
 
     /// Takes in the pressure of each resource at `now`, and makes samples if they are due.
@@ -69,6 +102,9 @@ impl HistorySet {
     ) {
         if self.bytes_max == 0 {
             return;
+        }
+        if self.last.is_none() {
+            self.span_from = now;
         }
         let last = self.last.replace(now).unwrap_or(now);
         let has_stepped = is_step(last, now);
@@ -96,8 +132,8 @@ impl HistorySet {
         let known = self.resources.len();
         self.resources.retain(|_, running| running.seen == seen);
         if known != count || self.resources.len() != known {
-            let part = self.bytes_max / self.resources.len().max(1);
-            self.resources.values_mut().for_each(|running| running.history.set_bytes_max(part));
+            self.part = self.bytes_max / self.resources.len().max(1);
+            self.resources.values_mut().for_each(|running| running.keep_within(self.part));
         }
         if is_over {
             self.span_from = now;
@@ -108,6 +144,17 @@ impl HistorySet {
     /// yet.
     pub fn shares(&mut self, resource: &str) -> Option<&mut SpanShares> {
         Some(&mut self.resources.get_mut(resource)?.shares)
+    }
+
+    /// Sets the bytes that the work of a resource takes elsewhere before it is added, a part of the
+    /// bound. Nothing if the resource was not observed yet.
+    pub fn set_work_bytes(&mut self, resource: &str, bytes: usize) {
+        if let Some(running) = self.resources.get_mut(resource)
+            && running.work_bytes != bytes
+        {
+            running.work_bytes = bytes;
+            running.keep_within(self.part);
+        }
     }
 
     /// The history of a resource; `None` if it was not observed yet.
@@ -123,8 +170,13 @@ impl RunningHistory {
             history: ResourceHistory::new(0),
             shares: SpanShares::new(now),
             pressure: PressureMean::default(),
+            work_bytes: 0,
             seen: 0,
         }
+    }
+
+    fn keep_within(&mut self, part: usize) {
+        self.history.set_bytes_max(part.saturating_sub(self.work_bytes));
     }
 
     /// Makes a sample of the span, unless it has no length.

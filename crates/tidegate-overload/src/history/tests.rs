@@ -261,7 +261,7 @@ fn a_set_makes_a_sample_each_ten_seconds_with_the_work_added_before() {
     let mut set = HistorySet::new(WIDE);
     observed(&mut set, 0..10, 0.25);
     assert!(set.history("app").is_some_and(|history| history.samples().next().is_none()));
-    assert!(!set.is_due(at(9)) && set.is_due(at(10)));
+    assert!(set.span_end(at(9)).is_none() && set.span_end(at(10)) == Some(SpanEnd::at(at(10))));
     set.shares("app").unwrap().add("search", Class::Critical, "shop", Duration::from_secs(1), 1);
     observed(&mut set, 10..21, 0.75);
     let samples: Vec<_> = set.history("app").unwrap().samples().cloned().collect();
@@ -311,10 +311,37 @@ fn resources_have_equal_parts_and_a_removed_one_is_forgotten() {
 }
 
 #[test]
+fn a_span_begins_at_the_first_look_and_ends_at_the_last_one_before_a_step_of_the_clock() {
+    let mut set = HistorySet::new(WIDE);
+    assert_eq!(set.span_end(at(5)), Some(SpanEnd::at(at(5))), "it ends what was before");
+    observed(&mut set, 5..12, 0.5);
+    assert_eq!(set.span_end(at(14)), None);
+    assert_eq!(set.span_end(at(15)), Some(SpanEnd::at(at(15))));
+    for stepped in [at(3600), at(2)] {
+        assert_eq!(set.span_end(stepped), Some(SpanEnd { until: at(11), next_from: stepped }));
+    }
+}
+
+#[test]
+fn the_work_that_is_counted_elsewhere_takes_from_the_part_of_its_resource() {
+    let mut set = HistorySet::new(40 << 10);
+    set.set_work_bytes("app", 1 << 10);
+    observed(&mut set, 0..4000, 0.5);
+    let bytes = |set: &HistorySet| set.history("app").unwrap().bytes();
+    assert!(bytes(&set) > 30 << 10, "{}", bytes(&set));
+    set.set_work_bytes("app", 30 << 10);
+    assert!(bytes(&set) <= 10 << 10, "{}", bytes(&set));
+    observed(&mut set, 4000..8000, 0.5);
+    assert!(bytes(&set) <= 10 << 10, "{}", bytes(&set));
+    set.set_work_bytes("app", 41 << 10);
+    assert_eq!(bytes(&set), 0);
+}
+
+#[test]
 fn a_set_of_no_bytes_keeps_nothing() {
     let mut set = HistorySet::new(0);
     observed(&mut set, 0..100, 0.5);
-    assert!(set.history("app").is_none() && !set.is_due(at(200)));
+    assert!(set.history("app").is_none() && set.span_end(at(200)).is_none());
 }
 
 proptest! {

@@ -42,9 +42,8 @@ fn add_work(span: &mut SpanShares, share: &ResourceShare) {
     };
     let (feature, namespace) = (name(&share.feature), name(&share.namespace));
     span.add(&feature, share.class, &namespace, share.place_time, share.units);
-    // Refused requests are not charged: each counts as one unit.
-    span.offer(share.units.saturating_add(share.refused));
-    span.refuse(share.refused);
+    span.offer(share.units.saturating_add(share.refused_units));
+    span.refuse(share.refused_units);
 }
 
 impl DaemonContext {
@@ -52,13 +51,12 @@ impl DaemonContext {
     pub(crate) fn observe_resources(&self) {
         let (in_force, now) = (self.in_force.load(), self.clock.now());
         self.with_histories(|histories| {
-            if histories.is_due(now) {
-                for (resource, shares) in in_force.engine.take_resource_shares() {
-                    if let Some(span) = histories.shares(&resource) {
-                        for share in &shares {
-                            add_work(span, share);
-                        }
+            if let Some(end) = histories.span_end(now) {
+                for work in in_force.engine.take_resource_work(end) {
+                    if let Some(span) = histories.shares(&work.resource) {
+                        work.shares.iter().for_each(|share| add_work(span, share));
                     }
+                    histories.set_work_bytes(&work.resource, work.bytes);
                 }
             }
             histories.observe(in_force.engine.resource_pressures(), now);

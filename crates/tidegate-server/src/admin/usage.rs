@@ -109,6 +109,7 @@ fn number_of_class(by: UsageColumn, usage: &Usage) -> u64 {
     match by {
         UsageColumn::Offered => usage.offered(),
         UsageColumn::Units => usage.units,
+        UsageColumn::RefusedUnits => usage.refused_units,
         UsageColumn::PlaceTime => u64::try_from(usage.place_time.as_nanos()).unwrap_or(u64::MAX),
         UsageColumn::Outcome(outcome) => usage.outcome(outcome),
     }
@@ -256,6 +257,7 @@ fn columns(usage: &Usage) -> UsageColumns {
         under_way: usage.under_way,
         repeated: usage.repeated,
         units: usage.units,
+        refused_units: usage.refused_units,
         true_units: usage.true_units,
         place_time_seconds: to_millis(usage.place_time.as_secs_f64()),
         wait_seconds: to_millis(usage.waited.as_secs_f64()),

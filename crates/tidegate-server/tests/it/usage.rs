@@ -61,7 +61,16 @@ fn outcomes(row: &Value) -> Value {
     let sum: u64 = outcomes.values().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(total["offered"], sum + total["under_way"].as_u64().unwrap(), "{row}");
     let classes = row["classes"].as_array().unwrap();
-    for column in ["offered", "units", "repeated", "reported", "refunded", "settled_more", "settled_less"] {
+    for column in [
+        "offered",
+        "units",
+        "refused_units",
+        "repeated",
+        "reported",
+        "refunded",
+        "settled_more",
+        "settled_less",
+    ] {
         let sum: u64 = classes.iter().map(|class| class["usage"][column].as_u64().unwrap()).sum();
         assert_eq!(total[column], sum, "{column} of {row}");
     }
@@ -156,7 +165,7 @@ async fn every_column_counts_what_its_operation_does() {
     assert_eq!(outcomes(ada), json!({ "admitted": 2, "denied": 2 }));
     assert_eq!(
         others(&ada["total"]),
-        json!({ "repeated": 1, "units": 8, "true_units": 7, "place_time_seconds": 3.0, "reported": 3, "refunded": 2,
+        json!({ "repeated": 1, "units": 8, "refused_units": 42, "true_units": 7, "place_time_seconds": 3.0, "reported": 3, "refunded": 2,
             "settled_more": 2, "settled_less": 3 })
     );
     let shop = daemon.usage("/shop").await;
@@ -190,7 +199,7 @@ async fn a_request_that_waits_is_under_way_and_its_wait_counts_once_it_is_decide
     assert_eq!(outcomes(&ada), json!({ "admitted": 3, "shed": 1 }));
     assert_eq!(
         others(&ada["total"]),
-        json!({ "units": 3, "true_units": 1, "place_time_seconds": 0.25, "wait_seconds": 0.25 })
+        json!({ "units": 3, "refused_units": 1, "true_units": 1, "place_time_seconds": 0.25, "wait_seconds": 0.25 })
     );
     let all = daemon.usage("").await;
     assert_eq!(outcomes(row(&all["resources"], "press")), json!({ "admitted": 2 }));
@@ -252,7 +261,7 @@ async fn a_tenant_is_found_by_its_name_however_it_is_written() {
         ("/apo", 404, "unknown_namespace", "api"),
         ("/apo/ada", 404, "unknown_namespace", "api"),
         ("/api/%ff", 400, "malformed_query", "%XX"),
-        ("/api?by=offers", 400, "malformed_query", "use one of offered, units, place_time, admitted"),
+        ("/api?by=offers", 400, "malformed_query", "use one of offered, units, refused_units, place_time"),
         ("/api?n=0", 400, "malformed_query", "without n it is 10"),
         ("/api?n=1001", 400, "malformed_query", "without n it is 10"),
         ("?n=x", 400, "malformed_query", "without n it is 10"),

@@ -20,9 +20,8 @@ pub struct OfferedRequest {
 
 impl OfferedRequest {
     /// The same request at the cost of so many units, be it none.
-    pub(super) const fn with_units(mut self, units: u64) -> Self {
-        self.units = units;
-        self
+    pub(super) fn with_units(self, units: u64) -> Self {
+        Self { account: self.account.with_units(units), units, since: self.since }
     }
 
     /// The request has this outcome; the units of its cost count if it is admitted.

@@ -1,11 +1,10 @@
 //! The use of namespaces, tenants, features and resources, as the meter has counted it.
 
-use std::sync::Arc;
-
 use tidegate_core::Timestamp;
+use tidegate_overload::SpanEnd;
 
 use crate::engine::Engine;
-use crate::meter::{NamespaceUsage, ResourceShare, RowUsage, TenantUsage};
+use crate::meter::{NamespaceUsage, ResourceWork, RowUsage, TenantUsage};
 
 /// All that was counted since the start of the meter, by each dimension. The rows of each add up to
 /// the same total.
@@ -56,10 +55,12 @@ impl Engine {
         self.metering()?.meter.tenant_usage(namespace, tenant)
     }
 
-    /// Whose work each resource did since the last call, by feature, namespace and class; nothing
-    /// without metering. The first call begins to count it. One caller at a time has use for it.
-    pub fn take_resource_shares(&self) -> Vec<(Arc<str>, Vec<ResourceShare>)> {
-        self.metering().map_or_else(Vec::new, |metering| metering.meter.take_shares())
+    /// The work that each resource did since the last call, by feature, namespace and class;
+    /// nothing without metering. The first call begins to count it. One caller at a time has use for it.
+    ///
+    /// Requests in flight have worked until `end.until`; the rest of their work is of later spans.
+    pub fn take_resource_work(&self, end: SpanEnd) -> Vec<ResourceWork> {
+        self.metering().map_or_else(Vec::new, |metering| metering.meter.take_work(end))
     }
 
     /// The bytes that the meter takes; 0 without metering.

@@ -16,6 +16,17 @@ const NAMESPACES: usize = 40;
 const NAMES: u64 = 20_000;
 const TENANTS_MAX: u32 = 500;
 
+/// The outcomes whose units are refused units.
+const REFUSALS: [RequestOutcome; 7] = [
+    RequestOutcome::Denied,
+    RequestOutcome::Throttled,
+    RequestOutcome::Shed,
+    RequestOutcome::Deferred,
+    RequestOutcome::Disabled,
+    RequestOutcome::Expired,
+    RequestOutcome::Unavailable,
+];
+
 /// As much of a name as is shown.
 fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(128)]
@@ -28,6 +39,7 @@ struct WideRow {
     under_way: i128,
     repeated: i128,
     units: i128,
+    refused: i128,
     undone: i128,
     true_units: i128,
     place: i128,
@@ -46,6 +58,7 @@ impl WideRow {
         self.under_way += other.under_way;
         self.repeated += other.repeated;
         self.units += other.units;
+        self.refused += other.refused;
         self.undone += other.undone;
         self.true_units += other.true_units;
         self.place += other.place;
@@ -62,6 +75,7 @@ impl WideRow {
         let amounts = [
             self.units,
             self.undone,
+            self.refused,
             self.true_units,
             self.place,
             self.wait,
@@ -75,6 +89,7 @@ impl WideRow {
             under_way: u64::try_from(self.under_way).unwrap(),
             repeated: u64::try_from(self.repeated).unwrap(),
             units: if self.units >= end { u64::MAX } else { cap(self.units - self.undone.min(end)) },
+            refused_units: cap(self.refused),
             true_units: cap(self.true_units),
             place_time: Duration::from_nanos(cap(self.place)),
             waited: Duration::from_nanos(cap(self.wait)),
@@ -203,7 +218,8 @@ struct Pair {
     rows: Vec<NamespaceRow>,
     features: Vec<FeatureRow>,
     resources: Vec<ResourceRow>,
-    open: Vec<(OpenMeterAccount, Request)>,
+    /// Each with the units that it was offered with.
+    open: Vec<(OpenMeterAccount, Request, u64)>,
     admitted: Vec<(MeterAccount, Request, u64)>,
     now: Timestamp,
     random: SplitMix64,
@@ -315,7 +331,7 @@ impl Pair {
             12..40 => self.learn_namespace(),
             // A drain, and answers of a store that is lost.
             40 => {
-                for (account, request) in std::mem::take(&mut self.open) {
+                for (account, request, _) in std::mem::take(&mut self.open) {
                     drop(account);
                     self.end(request, RequestOutcome::Cancelled, 0, 0);
                 }
@@ -341,6 +357,9 @@ impl Pair {
             self.request(|meter, subject, now| meter.decided(subject, offer, outcome, units, now));
         let mut change = WideRow { repeated: offer.is_repeated.into(), ..WideRow::default() };
         change.outcomes[outcome.index()] = 1;
+        if REFUSALS.contains(&outcome) {
+            change.refused = units.into();
+        }
         if outcome == RequestOutcome::Admitted {
             change.units = units.into();
             self.admitted.push((account, request, units));
@@ -353,12 +372,16 @@ impl Pair {
         let (account, request) = self.request(|meter, subject, now| meter.offered(subject, offer, now));
         let change = WideRow { under_way: 1, repeated: offer.is_repeated.into(), ..WideRow::default() };
         self.world.count(request, &change);
-        self.open.push((account, request));
+        let units = self.units();
+        self.open.push((account.with_units(units), request, units));
     }
 
     fn end(&mut self, request: Request, outcome: RequestOutcome, units: u64, wait: u64) {
         let mut change = WideRow { under_way: -1, wait: wait.into(), ..WideRow::default() };
         change.outcomes[outcome.index()] = 1;
+        if REFUSALS.contains(&outcome) {
+            change.refused = units.into();
+        }
         if outcome == RequestOutcome::Admitted {
             change.units = units.into();
         }
@@ -366,17 +389,19 @@ impl Pair {
     }
 
     fn decide(&mut self) {
-        let Some((mut account, request)) = self.take_open() else { return };
+        let Some((mut account, request, offered)) = self.take_open() else { return };
         let (outcome, units, wait) = (self.outcome(), self.units(), self.below(1 << 33));
         let account = account.decide(outcome, units, Duration::from_nanos(wait)).unwrap();
-        self.end(request, outcome, units, wait);
+        // A refused request counts with the units that it was offered with.
+        let counted = if REFUSALS.contains(&outcome) { offered } else { units };
+        self.end(request, outcome, counted, wait);
         if outcome == RequestOutcome::Admitted {
             self.admitted.push((account, request, units));
         }
     }
 
     fn cancel(&mut self) {
-        let Some((account, request)) = self.take_open() else { return };
+        let Some((account, request, _)) = self.take_open() else { return };
         drop(account);
         self.end(request, RequestOutcome::Cancelled, 0, 0);
     }
@@ -438,7 +463,7 @@ impl Pair {
         self.world.count(change.0, &change.1);
     }
 
-    fn take_open(&mut self) -> Option<(OpenMeterAccount, Request)> {
+    fn take_open(&mut self) -> Option<(OpenMeterAccount, Request, u64)> {
         if self.open.is_empty() {
             return None;
         }
@@ -508,7 +533,7 @@ pub(super) fn agree(seed: u64, operations: u64) {
     }
     assert!(operations < 50_000 || pair.world.evictions > operations / 10, "few rows were evicted");
     assert!(operations < 50_000 || pair.rows.len() == NAMESPACES, "few namespaces came");
-    while let Some((account, request)) = pair.take_open() {
+    while let Some((account, request, _)) = pair.take_open() {
         drop(account);
         pair.end(request, RequestOutcome::Cancelled, 0, 0);
     }

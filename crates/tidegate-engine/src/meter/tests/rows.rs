@@ -14,10 +14,10 @@ fn admit(meter: &UsageMeter, subject: &MeteredRows<'_>, units: u64) {
 }
 
 #[test]
-fn what_a_request_leaves_is_one_pointer_in_size_also_where_it_is_optional() {
-    assert_eq!(size_of::<super::super::MeterAccount>(), 8);
-    assert_eq!(size_of::<Option<super::super::MeterAccount>>(), 8);
-    assert_eq!(size_of::<super::super::OpenMeterAccount>(), 8);
+fn what_a_request_leaves_is_two_words_in_size_also_where_it_is_optional() {
+    assert_eq!(size_of::<super::super::MeterAccount>(), 16);
+    assert_eq!(size_of::<Option<super::super::MeterAccount>>(), 16);
+    assert_eq!(size_of::<super::super::OpenMeterAccount>(), 16);
 }
 
 #[test]
