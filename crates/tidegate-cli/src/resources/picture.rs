@@ -19,6 +19,9 @@ const NAME_BYTES: usize = 20;
 const OTHER: &str = "other";
 const UNATTRIBUTED: &str = "unattributed";
 
+/// How many areas the sentence about the highest pressure names.
+const NAMED_AT_HIGHEST: usize = 3;
+
 const HOUR_MS: i64 = 3_600_000;
 
 /// The highest value of an axis; areas above it are cut off.
@@ -94,7 +97,8 @@ impl HistoryPicture {
         for sample in &samples {
             grid.add(sample);
         }
-        let notes = notes(history, span.0, zone);
+        let mut notes = notes(history, span.0, zone);
+        notes.splice(0..0, highest(&samples, span.0, zone));
         let (soft, hard) = (last.body.soft, last.body.hard);
         let mut picture = Self {
             resource,
@@ -138,6 +142,22 @@ fn measure(samples: &[TimedSample<'_>]) -> &'static str {
         (false, true) => "divided by units",
         (false, false) => "no work is known",
     }
+}
+
+/// A sentence about the highest pressure since `from`: when it was, and whose work it came from.
+fn highest(samples: &[TimedSample<'_>], from: i64, zone: &LocalTime) -> Option<String> {
+    let shown = samples.iter().filter(|sample| sample.until > from);
+    let known = shown.filter_map(|sample| Some((sample.body.pressure?, sample)));
+    let (pressure, sample) = known.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let mut areas: Vec<_> = sample.body.areas.iter().filter(|area| area.height > 0.0).collect();
+    areas.sort_by(|one, other| other.height.total_cmp(&one.height));
+    let words = areas.iter().take(NAMED_AT_HIGHEST).map(|area| {
+        let name = one_line(shortened(&area.name, NAME_BYTES).as_ref());
+        format!("{name} {:.2}", area.height)
+    });
+    let words: Vec<String> = words.collect();
+    let begin = if words.is_empty() { "" } else { ": " };
+    Some(format!("Highest {pressure:.2} at {}{begin}{}.", zone.clock(sample.from), words.join(", ")))
 }
 
 /// Sentences about breaks and about samples that are missing.
@@ -362,7 +382,23 @@ mod tests {
         history.gaps = vec![SpanBody { from: at(10), until: at(30) }];
         let picture = picture(&history, 24, 5);
         assert_eq!(picture.is_known, [true, false, false, false, true]);
-        assert_eq!(picture.notes, ["No samples from 29 Nov 2026, 12:00:10 to 12:00:30 UTC."]);
+        assert_eq!(picture.notes[1..], ["No samples from 29 Nov 2026, 12:00:10 to 12:00:30 UTC."]);
+    }
+
+    #[test]
+    fn the_highest_pressure_is_told_with_its_time_and_those_it_came_from() {
+        let areas = [("a", 0.1), ("b", 0.5), ("c", 0.2), ("d", 0.15)];
+        let samples = vec![
+            sample(0, 10, &[("before", 2.0)]),
+            sample(3600, 3660, &areas[..3]),
+            sample(3660, 3720, &areas),
+            sample(3720, 7200, &[("a", 0.9)]),
+        ];
+        let told = |samples: &[HistorySampleBody], hours| {
+            picture(&history(samples.to_vec()), hours, 10).notes[0].clone()
+        };
+        assert_eq!(told(&samples, 1), "Highest 0.95 at 13:01: b 0.50, c 0.20, d 0.15.");
+        assert_eq!(told(&samples, 24), "Highest 2.00 at 12:00: before 2.00.");
     }
 
     #[test]
@@ -384,15 +420,15 @@ mod tests {
         history.dropped = 7;
         let picture = picture(&history, 24, 2);
         assert_near(area(&picture, "a"), &[0.2, 0.4]);
-        assert_eq!(picture.notes.len(), 2, "{:?}", picture.notes);
-        assert!(picture.notes[1].contains("7 samples were dropped"), "{:?}", picture.notes);
+        assert_eq!(picture.notes.len(), 3, "{:?}", picture.notes);
+        assert!(picture.notes[2].contains("7 samples were dropped"), "{:?}", picture.notes);
     }
 
     #[test]
     fn a_pressure_beyond_all_is_cut_off_and_told() {
         let picture = picture(&history(vec![sample(0, 10, &[("a", 900.0)])]), 24, 1);
         assert!((picture.top - TOP_MAX).abs() < 1e-9);
-        assert_eq!(picture.notes, ["Pressure rises to 900.0; the picture ends at 10."]);
+        assert_eq!(picture.notes[1..], ["Pressure rises to 900.0; the picture ends at 10."]);
     }
 
     #[test]

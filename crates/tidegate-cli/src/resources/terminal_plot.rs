@@ -35,6 +35,9 @@ const SOFT_COLOR: u8 = 136;
 const HARD_COLOR: u8 = 196;
 const REFUSED_COLOR: u8 = 135;
 
+/// The colour of `soft` on an area, which is about as bright as its own.
+const SOFT_ON_AREA_COLOR: u8 = 16;
+
 /// How a picture is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TerminalLook {
@@ -206,7 +209,9 @@ fn cell_text(
     parts.push((None, free));
     let most = largest(&parts).map(|area| (color_of(area), fill_of(area)));
     if let Some((sign, color, _)) = threshold {
-        return look.paint(sign, Some(color), most.map(|(color, _)| color));
+        let back = most.map(|(color, _)| color);
+        let is_faint = color == SOFT_COLOR && back.is_some();
+        return look.paint(sign, Some(if is_faint { SOFT_ON_AREA_COLOR } else { color }), back);
     }
     if !look.has_colors {
         return most.map_or(" ", |(_, fill)| fill).to_owned();
