@@ -56,8 +56,8 @@ impl Engine {
     }
 
     /// The work that each resource did since the last call, by feature, namespace and class;
-    /// nothing without metering. The first call begins to count it. One caller at a time has use for
-    /// it.
+    /// nothing without metering. The first call begins to count it. One caller at a time has use
+    /// for it.
     ///
     /// Requests in flight have worked until `end.until`; the rest of their work is of later spans.
     pub fn take_resource_work(&self, end: SpanEnd) -> Vec<ResourceWork> {
