@@ -325,7 +325,11 @@ pub(crate) enum BesideLimits {
     Nothing,
     /// The account of the meter.
     Account(MeterAccount),
-    Other(OtherHolds),
+    Other {
+        /// Whether a leased limit or table was decided here by this member's share of it.
+        is_alone: bool,
+        holds: OtherHolds,
+    },
 }
 
 /// The holds of a request beside charges to limits that are decided here.
@@ -341,8 +345,6 @@ pub(crate) struct OtherHolds {
     pub(crate) stored: Option<Box<StoreCharge>>,
     /// The requests to call when what is lent comes back.
     pub(crate) loan: Option<Box<Loan>>,
-    /// Whether a leased limit or table was decided here by this member's share of it.
-    pub(crate) is_alone: bool,
 }
 
 impl Holds {
@@ -368,7 +370,7 @@ impl Holds {
     /// The holds beside charges to limits that are decided here.
     pub(crate) const fn other(&self) -> Option<&OtherHolds> {
         match &self.beside {
-            BesideLimits::Other(other) => Some(other),
+            BesideLimits::Other { holds, .. } => Some(holds),
             BesideLimits::Nothing | BesideLimits::Account(_) => None,
         }
     }
@@ -376,7 +378,7 @@ impl Holds {
     /// [`Holds::other`], to be changed.
     pub(crate) const fn known_other_mut(&mut self) -> Option<&mut OtherHolds> {
         match &mut self.beside {
-            BesideLimits::Other(other) => Some(other),
+            BesideLimits::Other { holds, .. } => Some(holds),
             BesideLimits::Nothing | BesideLimits::Account(_) => None,
         }
     }
@@ -384,7 +386,7 @@ impl Holds {
     /// [`Holds::other`], made where it is absent.
     pub(crate) fn other_mut(&mut self) -> &mut OtherHolds {
         if matches!(self.beside, BesideLimits::Nothing) {
-            self.beside = BesideLimits::Other(OtherHolds::default());
+            self.beside = BesideLimits::Other { is_alone: false, holds: OtherHolds::default() };
         } else if matches!(self.beside, BesideLimits::Account(_)) {
             self.make_other();
         }
@@ -394,7 +396,8 @@ impl Holds {
     #[cold]
     fn make_other(&mut self) {
         let account = self.take_account();
-        self.beside = BesideLimits::Other(OtherHolds { account, ..OtherHolds::default() });
+        let holds = OtherHolds { account, ..OtherHolds::default() };
+        self.beside = BesideLimits::Other { is_alone: false, holds };
     }
 
     /// The account of the meter, if there is one.
@@ -402,7 +405,7 @@ impl Holds {
         match &self.beside {
             BesideLimits::Nothing => None,
             BesideLimits::Account(account) => Some(account),
-            BesideLimits::Other(other) => other.account.as_ref(),
+            BesideLimits::Other { holds, .. } => holds.account.as_ref(),
         }
     }
 
@@ -411,7 +414,7 @@ impl Holds {
     pub(crate) fn set_account(&mut self, mut account: MeterAccount) {
         account.begin(self.limits.admitted_at());
         match &mut self.beside {
-            BesideLimits::Other(other) => other.account = Some(account),
+            BesideLimits::Other { holds, .. } => holds.account = Some(account),
             beside => *beside = BesideLimits::Account(account),
         }
     }
@@ -419,11 +422,20 @@ impl Holds {
     /// Takes [`Holds::account`] out.
     pub(crate) fn take_account(&mut self) -> Option<MeterAccount> {
         match &mut self.beside {
-            BesideLimits::Other(other) => other.account.take(),
+            BesideLimits::Other { holds, .. } => holds.account.take(),
             beside => match core::mem::replace(beside, BesideLimits::Nothing) {
                 BesideLimits::Account(account) => Some(account),
-                BesideLimits::Nothing | BesideLimits::Other(_) => None,
+                BesideLimits::Nothing | BesideLimits::Other { .. } => None,
             },
+        }
+    }
+
+    /// Says that a leased limit or table was decided here by this member's share of it.
+    #[cold]
+    pub(crate) fn set_alone(&mut self) {
+        self.other_mut();
+        if let BesideLimits::Other { is_alone, .. } = &mut self.beside {
+            *is_alone = true;
         }
     }
 
@@ -454,8 +466,8 @@ impl Holds {
     }
 
     pub(crate) fn is_alone(&self) -> bool {
-        let is_alone = self.other().is_some_and(|other| other.is_alone);
-        is_alone || self.stored().is_some_and(|stored| stored.fallback.is_some())
+        matches!(self.beside, BesideLimits::Other { is_alone: true, .. })
+            || self.stored().is_some_and(|stored| stored.fallback.is_some())
     }
 
     /// Whether there is a loan among them.

@@ -75,7 +75,7 @@ pub(crate) fn step<'a>(
                 holds.other_mut().leased = leased;
                 if let Some(alone) = alone {
                     holds.limits.absorb(*alone);
-                    holds.other_mut().is_alone = true;
+                    holds.set_alone();
                 }
             }
             Leased::Refused(refusal) => return Err(Stop::Refuse(Some(refusal))),
@@ -87,9 +87,10 @@ pub(crate) fn step<'a>(
         // Asked for even if the request waits for another lease, so that it waits once.
         let ask = TableAsk::new(owner, request, waited, gate.is_some());
         let tokens = engine.lease_tables(&access.located, ask, now);
-        let other = holds.other_mut();
-        other.is_alone |= tokens.are_alone();
-        other.leased.extend(tokens.held);
+        if tokens.are_alone() {
+            holds.set_alone();
+        }
+        holds.other_mut().leased.extend(tokens.held);
         flights.extend(tokens.flights);
         access.sources = tokens.sources;
     }

@@ -60,7 +60,8 @@ impl Engine {
         let Holds { limits, beside, .. } = holds;
         let end = completion.work_end();
         let complete = |limits: tidegate_core::Permit| limits.end(&self.shared.table, &end, now);
-        let BesideLimits::Other(OtherHolds { leased, units, place, stored, loan, .. }) = beside else {
+        let BesideLimits::Other { holds: OtherHolds { leased, units, place, stored, loan, .. }, .. } = beside
+        else {
             complete(limits);
             return Vec::new();
         };
@@ -150,7 +151,8 @@ impl Engine {
             account.undo(holds.limits.cost().units());
         }
         let Holds { limits, beside, .. } = holds;
-        let BesideLimits::Other(OtherHolds { leased, units, place, stored, loan, .. }) = beside else {
+        let BesideLimits::Other { holds: OtherHolds { leased, units, place, stored, loan, .. }, .. } = beside
+        else {
             limits.take_back(&self.shared.table, now);
             return None;
         };
