@@ -117,9 +117,9 @@ impl RequestScope<'_> {
         })
     }
 
-    /// Charges the counters that the files name, until the answer is ready. Of an error the requests
-    /// that were offered have the outcome; otherwise they are returned, for their outcome depends on
-    /// the answer.
+    /// Charges the counters that the files name, until the answer is ready. The outcome of the
+    /// requests that were offered depends on the answer, so they are returned; after an error they
+    /// are decided.
     pub(crate) async fn ask_files(
         &self,
         resolved: &mut Resolved<'_>,
@@ -144,7 +144,7 @@ impl RequestScope<'_> {
         offered.into_iter().for_each(|one| one.decide(outcome, self.daemon.clock.now()));
     }
 
-    /// [`RequestScope::ask_files`], of requests that only look.
+    /// [`RequestScope::ask_files`] without requests that are offered.
     pub(crate) async fn ask_counters(
         &self,
         resolved: &mut Resolved<'_>,

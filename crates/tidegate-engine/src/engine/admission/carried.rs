@@ -103,8 +103,8 @@ impl Engine {
         })
     }
 
-    /// [`Engine::carry`] for a request that its caller has [offered](Engine::offer) to the meter, which
-    /// counts nothing else of it.
+    /// [`Engine::carry`] for a request that its caller has [offered](Engine::offer) to the meter,
+    /// which counts nothing else of it.
     pub fn carry_offered(
         &self,
         request: &Request<'_>,
