@@ -10,7 +10,9 @@ use tidegate_capacity::{Access, AccessOperation, Capacity, TableMode};
 use tidegate_core::algorithm::Rolling;
 use tidegate_core::ring::{RingHandle, Rings};
 use tidegate_core::{Algorithm, Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
-use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Step};
+use tidegate_engine::{
+    Decision, Engine, EngineBuilder, EngineConfig, MeterConfig, NamespaceConfig, Request, Step,
+};
 use tidegate_overload::{Overload, ResourceConfig};
 
 use crate::workload::{self, SEED, START, Visitors};
@@ -162,6 +164,11 @@ pub fn engine(limits: impl IntoIterator<Item = Limit>, planes: Planes) -> Engine
 
 /// An engine that never refuses; with this capacity plane it has the overload plane as well.
 pub fn engine_with(limits: impl IntoIterator<Item = Limit>, capacity: Option<Capacity>) -> Engine {
+    engine_builder(limits, capacity).build().expect("the engine of a benchmark is valid")
+}
+
+/// The builder of [`engine_with`].
+pub fn engine_builder(limits: impl IntoIterator<Item = Limit>, capacity: Option<Capacity>) -> EngineBuilder {
     let mut config = EngineConfig::seeded(SEED);
     config.table.bytes = 64 << 20;
     let namespace = NamespaceConfig::new("bench", limits);
@@ -172,7 +179,36 @@ pub fn engine_with(limits: impl IntoIterator<Item = Limit>, capacity: Option<Cap
             .capacity(capacity)
             .overload(Overload::new(resource, 1).expect("a million is a valid bound"));
     }
+    builder
+}
+
+/// The names of a metered request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metered {
+    /// Neither tenant nor feature.
+    Nothing,
+    /// A feature, and one tenant for all requests.
+    OneTenant,
+    /// A feature, and a tenant for each key.
+    ManyTenants,
+}
+
+/// The feature of metered requests.
+const FEATURE: &str = "search";
+
+/// The engine that meters, with a feature.
+pub fn metered(builder: EngineBuilder) -> Engine {
+    let builder = builder.metering(MeterConfig::new(10_000), START).features([FEATURE]);
     builder.build().expect("the engine of a benchmark is valid")
+}
+
+/// Admits a request under one limit, with a feature if it has a tenant.
+#[inline]
+pub fn admit_metered(engine: &Engine, session: &str, tenant: Option<&str>, now: Timestamp) -> bool {
+    let attributes = [("session", session)];
+    let mut request = Request::new("bench", &attributes);
+    (request.tenant, request.feature) = (tenant, tenant.map(|_| FEATURE));
+    admit(engine, &request, now)
 }
 
 /// A capacity plane that can do eight million reads a second and more.

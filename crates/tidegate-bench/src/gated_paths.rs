@@ -24,6 +24,8 @@ pub const PATHS: &[Kind] = &[
     Kind::CapacityGlobal,
     Kind::EngineOne,
     Kind::EngineDeny,
+    Kind::EngineMetered,
+    Kind::EngineNamed,
     Kind::EngineAll,
     Kind::QueueAdmit,
     Kind::QueueRefuse,

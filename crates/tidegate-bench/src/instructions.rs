@@ -55,6 +55,10 @@ pub enum Kind {
     EngineOne,
     /// The engine with one limit, refused, and nobody reads why.
     EngineDeny,
+    /// The engine with one limit and metering, admitted, without a tenant and a feature.
+    EngineMetered,
+    /// The engine with one limit and metering, admitted, with a tenant and a feature.
+    EngineNamed,
     /// The engine with three limits, capacity and overload.
     EngineAll,
     /// All planes and a fair queue, admitted.
@@ -69,7 +73,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 24] = [
+    pub const ALL: [(Self, &'static str); 26] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
         (Self::HotDenyRead, "hot-deny-read"),
@@ -89,6 +93,8 @@ impl Kind {
         (Self::CapacityWarm, "capacity-warm"),
         (Self::EngineOne, "engine-one"),
         (Self::EngineDeny, "engine-deny"),
+        (Self::EngineMetered, "engine-metered"),
+        (Self::EngineNamed, "engine-named"),
         (Self::EngineAll, "engine-all"),
         (Self::QueueAdmit, "queue-admit"),
         (Self::QueueSettle, "queue-settle"),
@@ -133,6 +139,12 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
             let limit = Limit::new("per-session", rate).key(["session"]);
             let engine = calls::engine([limit], Planes::Limits);
             count(&|call| calls::admit_one(&engine, Planes::Limits, 0, black_box(HOT), at(call)))
+        }
+        Kind::EngineMetered | Kind::EngineNamed => {
+            let limit = Limit::new("per-session", workload::endless()).key(["session"]);
+            let engine = calls::metered(calls::engine_builder([limit], None));
+            let tenant = (kind == Kind::EngineNamed).then_some("tenant-1");
+            count(&|call| calls::admit_metered(&engine, black_box(HOT), black_box(tenant), at(call)))
         }
         Kind::EngineAll => {
             let engine = calls::engine(workload::three_limits(), Planes::All);

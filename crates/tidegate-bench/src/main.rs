@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use tidegate_bench::flood::{Flood, describe, flood};
 use tidegate_bench::instructions::{self, Kind};
 use tidegate_bench::memory::{self, Keeper};
-use tidegate_bench::report::{Extent, compare, many_keys, write_between_markers};
+use tidegate_bench::report::{Extent, compare, many_keys, replaced_in, write_between_markers};
 use tidegate_bench::scenario::many_keys_wait::{Calls, ManyKeys, Popularity};
 use tidegate_bench::timing::Effort;
 use tidegate_bench::{clock, gated_paths, hammer, machine, windows};
@@ -117,13 +117,18 @@ fn main() -> ExitCode {
                 with_memory: !no_memory && scenarios.is_empty(),
                 with_instructions: !no_instructions && scenarios.is_empty(),
             };
-            let report = compare(&scenarios, extent).and_then(|text| {
-                if let Some(path) = write {
-                    return write_between_markers(&path, &text);
+            let report = || {
+                if let Some(path) = &write {
+                    replaced_in(path, "")?;
                 }
-                println!("{text}");
-                Ok(())
-            });
+                let text = compare(&scenarios, extent)?;
+                match &write {
+                    Some(path) => write_between_markers(path, &text)?,
+                    None => println!("{text}"),
+                }
+                Ok::<_, String>(())
+            };
+            let report = report();
             match report {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(problem) => {

@@ -135,11 +135,16 @@ fn best_rival<'s>(scenario: &'s Scenario, figures: &[Figures]) -> Option<(&'s st
 
 /// Replaces what stands between the markers of a document.
 pub fn write_between_markers(path: &Path, text: &str) -> Result<(), String> {
+    let replaced = replaced_in(path, text)?;
+    fs::write(path, replaced).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// The document with this text between its markers. An error is known before minutes of measuring.
+pub fn replaced_in(path: &Path, text: &str) -> Result<String, String> {
     let shown = path.display();
     let document = fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    let replaced = replace_between_markers(&document, text)
-        .ok_or_else(|| format!("{shown} lacks the lines \"{BEGIN}\" and \"{END}\"; add them"))?;
-    fs::write(path, replaced).map_err(|error| format!("cannot write {shown}: {error}"))
+    replace_between_markers(&document, text)
+        .ok_or_else(|| format!("{shown} lacks the lines \"{BEGIN}\" and \"{END}\"; add them"))
 }
 
 fn replace_between_markers(document: &str, text: &str) -> Option<String> {

@@ -5,6 +5,7 @@ pub(crate) mod fair_queue;
 mod hot;
 mod many_keys;
 pub mod many_keys_wait;
+mod metered;
 mod planes;
 mod rolling_window;
 mod three;
@@ -27,7 +28,7 @@ impl std::fmt::Debug for Named {
 }
 
 /// All scenarios in the order of the report.
-pub const ALL: [Named; 15] = [
+pub const ALL: [Named; 16] = [
     Named { name: "hot-admit", make: hot::admit },
     Named { name: "hot-deny", make: hot::deny },
     Named { name: "zipf", make: many_keys::zipf },
@@ -36,6 +37,7 @@ pub const ALL: [Named; 15] = [
     Named { name: "rolling-deny", make: rolling_window::deny },
     Named { name: "engine-one", make: planes::one },
     Named { name: "engine-three", make: planes::three },
+    Named { name: "metered", make: metered::metered },
     Named { name: "queue-admitted", make: fair_queue::admitted },
     Named { name: "queue-settled", make: fair_queue::settled },
     Named { name: "queue-refused", make: fair_queue::refused },
