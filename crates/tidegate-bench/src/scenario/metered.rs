@@ -1,4 +1,4 @@
-//! What metering adds to a decision of the engine.
+//! The cost of metering in a decision of the engine.
 
 use std::sync::Arc;
 
