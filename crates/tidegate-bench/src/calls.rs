@@ -184,7 +184,7 @@ pub fn engine_builder(limits: impl IntoIterator<Item = Limit>, capacity: Option<
 
 /// The names of a metered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metered {
+pub enum MeteredNames {
     /// Neither tenant nor feature.
     Nothing,
     /// A feature, and one tenant for all requests.

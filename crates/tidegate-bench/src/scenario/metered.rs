@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::Limit;
 use tidegate_engine::Engine;
 
-use crate::calls::{self, Metered, Planes};
+use crate::calls::{self, MeteredNames, Planes};
 use crate::timing::Side::Ours;
 use crate::timing::{Candidate, Scenario};
 use crate::workload::{self, Clock};
@@ -20,14 +20,14 @@ pub(super) fn metered() -> Scenario {
     let limits = || [Limit::new("per-session", workload::endless()).key(["session"])];
     let plain = calls::engine(limits(), Planes::Limits);
     let metered = || calls::metered(calls::engine_builder(limits(), None));
-    let candidate = |name: &str, engine: Engine, of: Metered| {
+    let candidate = |name: &str, engine: Engine, of: MeteredNames| {
         let keys = Arc::clone(&keys);
         Candidate::each(name, Ours, move |index| {
             let key = &keys[index % NAMES];
             let tenant = match of {
-                Metered::Nothing => None,
-                Metered::OneTenant => Some("tenant-1"),
-                Metered::ManyTenants => Some(key.as_str()),
+                MeteredNames::Nothing => None,
+                MeteredNames::OneTenant => Some("tenant-1"),
+                MeteredNames::ManyTenants => Some(key.as_str()),
             };
             calls::admit_metered(&engine, key, tenant, clock.now())
         })
@@ -37,10 +37,10 @@ pub(super) fn metered() -> Scenario {
         admits: Some(true),
         calls: 1 << 18,
         candidates: vec![
-            candidate("not metered", plain, Metered::Nothing),
-            candidate("no tenant, no feature", metered(), Metered::Nothing),
-            candidate("one tenant, a feature", metered(), Metered::OneTenant),
-            candidate("10 000 tenants, a feature", metered(), Metered::ManyTenants),
+            candidate("not metered", plain, MeteredNames::Nothing),
+            candidate("no tenant, no feature", metered(), MeteredNames::Nothing),
+            candidate("one tenant, a feature", metered(), MeteredNames::OneTenant),
+            candidate("10 000 tenants, a feature", metered(), MeteredNames::ManyTenants),
         ],
     }
 }

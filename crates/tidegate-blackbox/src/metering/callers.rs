@@ -36,7 +36,7 @@ pub(super) enum AnswerVerdict {
     OutcomeOrExpired(&'static str),
     /// Its namespace is not there: it was not offered.
     NotOffered,
-    /// Nobody says: it was admitted and its response broke off, or its namespace is not there.
+    /// Either it was admitted and its response broke off, or its namespace is not there.
     Unknown,
     /// Something that is no answer to such a request.
     Strange(String),

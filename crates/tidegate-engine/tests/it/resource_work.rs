@@ -376,7 +376,7 @@ fn a_request_that_is_undone_or_forgotten_after_a_while_takes_nothing_from_the_ot
         .iter()
         .map(|sample| (sample.features[0].totals.place_time_ns + 100_000_000) / 1_000_000_000)
         .collect();
-    // Nobody knows how long the two of the second span held their places in it.
+    // One is undone and one is dropped: neither has a place time in the second span.
     assert_eq!(seconds, [30, 10, 10]);
 }
 

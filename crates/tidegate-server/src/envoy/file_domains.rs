@@ -90,16 +90,17 @@ impl RequestScope<'_> {
         let asked = Asked::borrowed(&request, terms.style.protocol());
         let series = || files.series(&self.daemon.metrics.limits);
         let descriptors = descriptors_of(&files, &domain, &pairs, cost, is_peek)?;
+        let offered = (!is_peek).then(|| self.in_force.engine.offer(&request, terms.now));
+        let offered = offered.into_iter().collect();
         if descriptors.is_empty() {
+            self.decided(offered, None);
             if !is_peek {
                 self.note_reports(series(), &asked, &[], terms.now);
             }
             return Ok(self.admitted(&domain, None, (&[], None), terms));
         }
         let mut resolved = files.resolve(&domain, &descriptors, 0).map_err(malformed)?;
-        let engine = &self.in_force.engine;
-        let offered = (!is_peek).then(|| engine.offer(&request, terms.now));
-        let offered = self.ask_files(&mut resolved, offered.into_iter().collect(), terms.now).await?;
+        let offered = self.ask_files(&mut resolved, offered, terms.now).await?;
         let answer = resolved.answer(terms.now);
         let decisions = resolved.decisions(terms.now);
         let refusal = is_over(&answer).then(|| refusal_of(&domain, &descriptors, &decisions));

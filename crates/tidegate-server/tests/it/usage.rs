@@ -404,6 +404,8 @@ async fn domains_of_envoys_files_are_namespaces() {
         for path in ["/v1/check", "/v1/explain"] {
             assert_eq!(client.post(path, body).await.status, 200, "{path}");
         }
+        let without_rule = r#"{"namespace":"mail","attributes":{"other":"c"}}"#;
+        assert_eq!(client.post("/v1/check", without_rule).await.status, 200);
         let peek = r#"{"namespace":"mail","attributes":{"kind":"d"},"peek":true}"#;
         assert_eq!(client.post("/v1/check", peek).await.status, 200);
         let giving_back = call("a", r#","hitsAddend":"1","isNegativeHits":true"#);
@@ -412,11 +414,11 @@ async fn domains_of_envoys_files_are_namespaces() {
         let total = &mail["namespace"]["total"];
         assert_eq!(
             outcomes(&mail["namespace"]),
-            json!({ "admitted": 3, "denied": 3 }),
+            json!({ "admitted": 4, "denied": 3 }),
             "{semantics}: {mail}"
         );
         let units = [&total["offered"], &total["units"], &total["reported"], &total["refunded"]];
-        assert_eq!(units.map(Value::as_u64), [6, 4, 0, 1].map(Some), "{semantics}: {mail}");
+        assert_eq!(units.map(Value::as_u64), [7, 5, 0, 1].map(Some), "{semantics}: {mail}");
         handle.shutdown().await;
     }
 }
