@@ -257,7 +257,7 @@ pub struct Engine {
     pub(crate) planes: Planes,
     lineage: Arc<Lineage>,
     pub(crate) overrides: Overrides,
-    /// Whether there is neither an overload plane nor a meter.
+    /// Whether there is no overload plane.
     pub(crate) only_limits_decide: bool,
     /// `None` without a meter.
     pub(crate) metering: Option<Arc<MeterRows>>,

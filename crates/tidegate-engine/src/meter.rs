@@ -43,15 +43,18 @@ pub(crate) use account::{MeterAccount, OpenMeterAccount};
 use combination_list::CombinationList;
 use in_flight_sum::ShareLook;
 use metered_rows::TenantPart;
-pub(crate) use metered_rows::{FeatureRow, MeteredRows, NamespaceRow, Offer, ResourceRow};
+pub(crate) use metered_rows::{
+    Decided, FeatureRow, MeteredRows, NamespaceRow, Offer, RequestNames, ResourceRow, RowsKey,
+};
 pub use resource_shares::{ResourceShare, ResourceWork};
 use row_columns::{REPEATED, RowAmount, UNDER_WAY};
-use row_combination::{BaseRows, RowCombination};
+use row_combination::BaseRows;
+pub(crate) use row_combination::RowCombination;
 use second_order::SecondOrder;
 use tally::{NamedTallies, NamespaceTallies, NamespaceTally, Tally};
 use tenant_census::TenantCensus;
-use tenant_row::{TenantName, TenantRow};
-use thread_cache::CacheKey;
+use tenant_row::TenantRow;
+use thread_cache::{BaseKey, NamesKey, SPREAD};
 pub use usage::{NamespaceUsage, RowName, RowUsage, TenantUsage, Usage};
 
 use crate::sync::lock_plain;
@@ -90,10 +93,18 @@ impl Default for MeterConfig {
     }
 }
 
+/// A number that no other meter of the process has, and no list of features of one: not zero, and
+/// with few bits in common with others.
+pub(crate) fn next_list_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: a number, ordered with nothing.
+    NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(SPREAD)
+}
+
 /// The meter of one engine.
 #[derive(Debug)]
 pub(crate) struct UsageMeter {
-    /// Its number among all meters of the process, from 1.
+    /// See [`next_list_number`].
     number: u64,
     combinations: CombinationList,
     seconds: SecondOrder,
@@ -109,11 +120,9 @@ pub(crate) struct UsageMeter {
 impl UsageMeter {
     /// An empty meter. The seed makes the places of names in tables unpredictable.
     pub(crate) fn new(config: MeterConfig, seed: [u64; 4], now: Timestamp) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let hasher = ahash::RandomState::with_seeds(seed[3], seed[2], !seed[1], seed[0]);
         Self {
-            // Relaxed: a number, ordered with nothing.
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number: next_list_number(),
             combinations: CombinationList::default(),
             seconds: SecondOrder::new(now),
             census: TenantCensus::new(config.tenants.min(MeterConfig::TENANTS_MAX), seed),
@@ -150,112 +159,156 @@ impl UsageMeter {
         row
     }
 
-    /// The account of a request that is offered and decided at once: its outcome is to be
-    /// [counted](MeterAccount::count) in it next.
+    /// Counts a request that is offered and decided at once.
+    pub(crate) fn decided(
+        &self,
+        subject: &MeteredRows<'_>,
+        decided: Decided,
+        now: Timestamp,
+    ) -> MeterAccount {
+        self.with_rows(subject, now, |key, rows| {
+            rows.count_decided(decided);
+            account(key, rows)
+        })
+    }
+
+    /// [`Self::decided`] of a request without names.
+    pub(crate) fn decided_base(&self, key: RowsKey, decided: Decided) -> MeterAccount {
+        self.with_base(key, |rows| {
+            rows.count_decided(decided);
+            account(key, rows)
+        })
+    }
+
+    /// Counts a request without names if this thread has used its rows lately and no sum comes to
+    /// its end; otherwise nothing is counted, and it is false.
     #[inline]
-    pub(crate) fn account(&self, subject: &MeteredRows<'_>, offer: Offer, now: Timestamp) -> MeterAccount {
-        let rows = self.rows(subject, now);
-        if offer.is_repeated {
-            rows.count(REPEATED, 1);
-        }
-        MeterAccount::new(rows)
+    pub(crate) fn count_lately_used(&self, rows: RowsKey, decided: Decided) -> bool {
+        thread_cache::base(self.base_key(rows), |rows| rows.count_small(decided)) == Some(true)
     }
 
     /// Counts a request that is offered and has to wait. It is under way until its account is
     /// decided; however often it asks meanwhile, it is offered once.
-    #[inline]
     pub(crate) fn offered(
         &self,
         subject: &MeteredRows<'_>,
         offer: Offer,
         now: Timestamp,
     ) -> OpenMeterAccount {
-        let rows = self.rows(subject, now);
-        rows.count(UNDER_WAY, 1);
-        if offer.is_repeated {
-            rows.count(REPEATED, 1);
-        }
-        OpenMeterAccount::new(rows, 0)
+        self.with_rows(subject, now, |_, rows| {
+            rows.count(UNDER_WAY, 1);
+            rows.count(REPEATED, u64::from(offer.is_repeated));
+            OpenMeterAccount::new(Arc::clone(rows), 0)
+        })
     }
 
     /// Counts units that are reported without a request to admit. The tenant is tracked as one that
     /// makes a request.
     pub(crate) fn report(&self, subject: &MeteredRows<'_>, units: u64, now: Timestamp) {
-        self.rows(subject, now).add(RowAmount::Reported, units);
+        self.with_rows(subject, now, |_, rows| rows.add(RowAmount::Reported, units));
     }
 
     /// Counts units that are refunded. The tenant is tracked as one that makes a request.
     pub(crate) fn refund(&self, subject: &MeteredRows<'_>, units: u64, now: Timestamp) {
-        self.rows(subject, now).add(RowAmount::Refunded, units);
+        self.with_rows(subject, now, |_, rows| rows.add(RowAmount::Refunded, units));
     }
 
-    /// The rows that a request counts in.
+    /// Lets `act` have the rows that a request without names counts in.
     #[inline]
-    fn rows(&self, subject: &MeteredRows<'_>, now: Timestamp) -> Arc<RowCombination> {
-        match subject.tenant {
-            None => self.base_rows(subject),
-            Some(tenant) => self.tenant_rows(subject, tenant, now),
+    pub(crate) fn with_base<T>(&self, rows: RowsKey, act: impl Fn(&Arc<RowCombination>) -> T) -> T {
+        match thread_cache::base(self.base_key(rows), &act) {
+            Some(done) => done,
+            None => act(&self.make_base(rows)),
         }
     }
 
-    /// Apart, with few arguments: the frequent case saves no register for the others.
-    #[inline(never)]
-    fn base_rows(&self, subject: &MeteredRows<'_>) -> Arc<RowCombination> {
-        match thread_cache::base(|| self.key(subject, TenantPart::Absent)) {
-            Some(rows) => rows,
-            None => self.make_base(subject, TenantPart::Absent),
-        }
-    }
-
-    #[inline(never)]
-    fn tenant_rows(&self, subject: &MeteredRows<'_>, tenant: &str, now: Timestamp) -> Arc<RowCombination> {
-        if !self.census.has_places() {
-            return self.find_base(subject, TenantPart::Other);
-        }
-        let name = self.census.names.name(subject.namespace.number(), tenant);
-        let second = self.seconds.number(now);
-        let key = self.key(subject, TenantPart::Tracked);
-        thread_cache::tenant(key, name.hash, |cached| cached.is_used_by(&name, second))
-            .unwrap_or_else(|| self.find_tenant(subject, &name, now))
-    }
-
-    #[inline]
-    const fn key(&self, subject: &MeteredRows<'_>, part: TenantPart) -> CacheKey {
-        CacheKey { meter: self.number, rows: subject.key(part) }
-    }
-
-    #[cold]
-    fn find_tenant(
+    /// Lets `act` have the rows that a request counts in, with their key.
+    pub(crate) fn with_rows<T>(
         &self,
         subject: &MeteredRows<'_>,
-        name: &TenantName<'_>,
+        now: Timestamp,
+        act: impl Fn(RowsKey, &Arc<RowCombination>) -> T,
+    ) -> T {
+        let part = match subject.tenant {
+            None => TenantPart::Absent,
+            Some(_) if self.census.has_places() => TenantPart::Tracked,
+            Some(_) => TenantPart::Other,
+        };
+        let rows = subject.key(part);
+        if part != TenantPart::Tracked {
+            return self.with_base(rows, |base| act(rows, base));
+        }
+        let names = RequestNames { tenant: subject.tenant, feature: None };
+        let key = self.names_key(self.number, rows, &names);
+        match self.with_names(key, now, |found| act(rows, found)) {
+            Some(done) => done,
+            None => act(rows, &self.make_names(key, subject, now)),
+        }
+    }
+
+    /// The key of rows of a request with names. The number is that of a list of features if the
+    /// feature is named, else that of the meter.
+    #[inline]
+    pub(crate) fn names_key(&self, list: u64, rows: RowsKey, names: &RequestNames<'_>) -> NamesKey {
+        let hash = self.census.names.hash_of(names.tenant, names.feature);
+        NamesKey::new(hash, BaseKey { list, rows: rows.with_names(names) })
+    }
+
+    /// Lets `act` have the rows of a request with names; `None` where its thread has not used them
+    /// lately.
+    #[inline]
+    pub(crate) fn with_names<T>(
+        &self,
+        key: NamesKey,
+        now: Timestamp,
+        act: impl FnOnce(&Arc<RowCombination>) -> T,
+    ) -> Option<T> {
+        let second = self.seconds.number(now);
+        thread_cache::named(key, |rows| rows.is_used_in(second), act)
+    }
+
+    /// The rows of a request with names, which its thread keeps under this key.
+    #[cold]
+    pub(crate) fn make_names(
+        &self,
+        key: NamesKey,
+        subject: &MeteredRows<'_>,
         now: Timestamp,
     ) -> Arc<RowCombination> {
-        let key = self.key(subject, TenantPart::Tracked);
-        let base = self.find_base(subject, TenantPart::Tracked);
-        let second = self.seconds.number(now);
-        let row = self.census.row(name, base.namespace(), self.namespaces.count(), second, now);
-        let combination = Arc::new(RowCombination::from_tenant(row, base));
-        self.combinations.add(&combination);
-        thread_cache::keep_tenant(key, name.hash, &combination);
+        let base = |part| self.with_base(subject.key(part), Arc::clone);
+        let combination = match subject.tenant {
+            None => base(TenantPart::Absent),
+            Some(_) if !self.census.has_places() => base(TenantPart::Other),
+            Some(tenant) => {
+                let name = self.census.names.name(subject.namespace.number(), tenant);
+                let base = base(TenantPart::Tracked);
+                let second = self.seconds.number(now);
+                let row = self.census.row(&name, base.namespace(), self.namespaces.count(), second, now);
+                let combination = Arc::new(RowCombination::from_tenant(row, base));
+                self.combinations.add(&combination);
+                combination
+            }
+        };
+        thread_cache::keep_named(key, &combination);
         combination
     }
 
-    fn find_base(&self, subject: &MeteredRows<'_>, part: TenantPart) -> Arc<RowCombination> {
-        thread_cache::base(|| self.key(subject, part)).unwrap_or_else(|| self.make_base(subject, part))
+    #[inline]
+    const fn base_key(&self, rows: RowsKey) -> BaseKey {
+        BaseKey { list: self.number, rows: rows.get() }
     }
 
     #[cold]
-    fn make_base(&self, subject: &MeteredRows<'_>, part: TenantPart) -> Arc<RowCombination> {
+    fn make_base(&self, key: RowsKey) -> Arc<RowCombination> {
         let rows = BaseRows {
-            part,
-            namespace: self.namespaces.row(subject.namespace.number()),
-            feature: self.features.row(subject.feature.number()),
-            resource: self.resources.row(subject.resource.number()),
+            part: key.part(),
+            namespace: self.namespaces.row(key.namespace()),
+            feature: self.features.row(key.feature()),
+            resource: self.resources.row(key.resource()),
         };
-        let combination = Arc::new(RowCombination::from_base(subject.class, rows));
+        let combination = Arc::new(RowCombination::from_base(key.class(), rows));
         self.combinations.add(&combination);
-        thread_cache::keep_base(self.key(subject, part), &combination);
+        thread_cache::keep_base(self.base_key(key), &combination);
         combination
     }
 
@@ -357,6 +410,11 @@ impl UsageMeter {
     fn flush(&self) {
         self.combinations.flush();
     }
+}
+
+#[inline]
+fn account(key: RowsKey, rows: &Arc<RowCombination>) -> MeterAccount {
+    if key.is_enough() { MeterAccount::of_key(key) } else { MeterAccount::of_rows(Arc::clone(rows)) }
 }
 
 fn namespace_report(row: &NamespaceTally, tenants: usize) -> NamespaceUsage {

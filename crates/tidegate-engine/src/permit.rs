@@ -1,6 +1,7 @@
 //! The permit of admitted requests: everything they hold, and how their work ended.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::vec;
 
 use smallvec::{SmallVec, smallvec};
@@ -14,7 +15,7 @@ use tidegate_store::{Batch, Kind, Operation};
 
 use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
-use crate::meter::MeterAccount;
+use crate::meter::{MeterAccount, RowCombination, RowsKey};
 use crate::place::{Loan, Place};
 
 /// Everything that admitted requests hold, until it is settled, expires or is dropped: those of
@@ -131,7 +132,7 @@ impl Permit {
         for holds in self.holds() {
             if let Some(place) = holds.place() {
                 place.settle(holds.limits.admitted_at(), now);
-                if let Some(account) = holds.account() {
+                if let Some(account) = holds.other().and_then(|other| other.account.as_ref()) {
                     account.served(now.saturating_since(holds.limits.admitted_at()));
                 }
             }
@@ -323,6 +324,10 @@ pub(crate) struct Holds {
 #[repr(u8)]
 pub(crate) enum BesideLimits {
     Nothing,
+    /// The key of its rows of the meter, where it is enough of an account.
+    Key(RowsKey),
+    /// Its rows of the meter, of a request that is not in flight anywhere.
+    Rows(Arc<RowCombination>),
     /// The account of the meter.
     Account(MeterAccount),
     Other {
@@ -360,18 +365,11 @@ impl Holds {
         Self { issuer, limits, beside: BesideLimits::Nothing }
     }
 
-    /// As [`Holds::new`], of a request that the meter counts.
-    #[expect(clippy::inline_always, reason = "as `Holds::new`")]
-    #[inline(always)]
-    pub(crate) fn metered(issuer: IssuingGate, limits: tidegate_core::Permit, account: MeterAccount) -> Self {
-        Self { issuer, limits, beside: BesideLimits::Account(account) }
-    }
-
     /// The holds beside charges to limits that are decided here.
     pub(crate) const fn other(&self) -> Option<&OtherHolds> {
         match &self.beside {
             BesideLimits::Other { holds, .. } => Some(holds),
-            BesideLimits::Nothing | BesideLimits::Account(_) => None,
+            _ => None,
         }
     }
 
@@ -379,7 +377,7 @@ impl Holds {
     pub(crate) const fn known_other_mut(&mut self) -> Option<&mut OtherHolds> {
         match &mut self.beside {
             BesideLimits::Other { holds, .. } => Some(holds),
-            BesideLimits::Nothing | BesideLimits::Account(_) => None,
+            _ => None,
         }
     }
 
@@ -387,7 +385,7 @@ impl Holds {
     pub(crate) fn other_mut(&mut self) -> &mut OtherHolds {
         if matches!(self.beside, BesideLimits::Nothing) {
             self.beside = BesideLimits::Other { is_alone: false, holds: OtherHolds::default() };
-        } else if matches!(self.beside, BesideLimits::Account(_)) {
+        } else if !matches!(self.beside, BesideLimits::Other { .. }) {
             self.make_other();
         }
         self.known_other_mut().expect("it was just made")
@@ -400,16 +398,7 @@ impl Holds {
         self.beside = BesideLimits::Other { is_alone: false, holds };
     }
 
-    /// The account of the meter, if there is one.
-    pub(crate) const fn account(&self) -> Option<&MeterAccount> {
-        match &self.beside {
-            BesideLimits::Nothing => None,
-            BesideLimits::Account(account) => Some(account),
-            BesideLimits::Other { holds, .. } => holds.account.as_ref(),
-        }
-    }
-
-    /// Sets [`Holds::account`]. From now on the request is in flight.
+    /// Sets the account of the meter. From now on the request is in flight.
     #[cold]
     pub(crate) fn set_account(&mut self, mut account: MeterAccount) {
         account.begin(self.limits.admitted_at());
@@ -419,11 +408,13 @@ impl Holds {
         }
     }
 
-    /// Takes [`Holds::account`] out.
+    /// Takes the account of the meter out, if there is one.
     pub(crate) fn take_account(&mut self) -> Option<MeterAccount> {
         match &mut self.beside {
             BesideLimits::Other { holds, .. } => holds.account.take(),
             beside => match core::mem::replace(beside, BesideLimits::Nothing) {
+                BesideLimits::Key(key) => Some(MeterAccount::of_key(key)),
+                BesideLimits::Rows(rows) => Some(MeterAccount::of_rows(rows)),
                 BesideLimits::Account(account) => Some(account),
                 BesideLimits::Nothing | BesideLimits::Other { .. } => None,
             },

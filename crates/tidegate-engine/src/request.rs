@@ -170,6 +170,12 @@ impl Request<'_> {
         self.access.is_none() && self.deadline.is_none()
     }
 
+    /// Whether it names neither tenant nor feature.
+    #[inline]
+    pub(crate) const fn has_no_names(&self) -> bool {
+        self.tenant.is_none() && self.feature.is_none()
+    }
+
     /// The bytes that the copy of a waiting request takes beside its fixed size, and the refusal
     /// that is kept beside it, whose scope has attributes.
     pub(crate) fn copied_bytes(&self) -> usize {

@@ -31,6 +31,7 @@ pub(crate) mod store_silence;
 mod table_tokens;
 pub(crate) mod waited;
 
+use core::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use smallvec::smallvec;
@@ -48,8 +49,8 @@ use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::fault::Fault;
 use crate::meter::MeterAccount;
-use crate::meter_rows::{MeterRows, Offered};
-use crate::permit::{Holds, IssuingGate, Permit};
+use crate::meter_rows::Offered;
+use crate::permit::{BesideLimits, Holds, IssuingGate, Permit};
 use crate::request::Request;
 
 impl Engine {
@@ -130,16 +131,10 @@ impl Engine {
             return self.admit_patient(request, Waited::default(), None, None, None, now);
         }
         let found = self.gate_called(request.namespace)?;
-        let may_be_limits_alone = request.brings_only_limits() && !found.0.has_store_limits();
-        if may_be_limits_alone && self.only_limits_decide {
+        if request.brings_only_limits() && self.only_limits_decide && !found.0.has_store_limits() {
             return self.admit_by_limits(request, found, now);
         }
-        match self.metering() {
-            Some(metering) if may_be_limits_alone && self.planes.overload.is_none() => {
-                self.admit_metered(metering, request, found, now)
-            }
-            _ => self.admit_by_walk(request, found, now),
-        }
+        self.admit_by_walk(request, found, now)
     }
 
     /// Apart, so that requests of which only limits have something to say need none of its room.
@@ -194,49 +189,40 @@ impl Engine {
                 tidegate_core::Decision::Admit(limits) if limits.must_be_settled() => {
                     let mut first = Holds::new(issuer, limits);
                     self.lend(gate, &mut first);
+                    if let Some(metering) = self.metering() {
+                        let outcome = RequestOutcome::Admitted;
+                        let account = metering.decided_by_limits(request, issuer.namespace, outcome, now);
+                        first.set_account(account);
+                    }
                     Ok(Step::Decided(Decision::Admit(Permit::of_one(first))))
                 }
                 tidegate_core::Decision::Admit(limits) => {
-                    Ok(Step::Decided(Decision::Admit(Permit::of_one(Holds::new(issuer, limits)))))
-                }
-                tidegate_core::Decision::Refuse(unread) => {
-                    Ok(Step::Decided(Decision::Refuse(Refused::from(unread))))
-                }
-            },
-        )
-    }
-
-    /// [`Engine::admit_by_limits`], counted in a meter. One function for both, with an account that
-    /// may be absent, takes 103 instructions more without a meter. The rows are found before the
-    /// decision, which is large to keep meanwhile.
-    #[inline(never)]
-    fn admit_metered<'a>(
-        &'a self,
-        metering: &MeterRows,
-        request: &Request<'a>,
-        (gate, issuer): (&'a Arc<Gate>, IssuingGate),
-        now: Timestamp,
-    ) -> Result<Step<'a>, RequestError> {
-        let account = metering.account(&Offered { request, issuer, resource: None, now });
-        gate.check_then(
-            request.attributes,
-            request.cost,
-            now,
-            #[inline(always)]
-            |decision| match decision {
-                tidegate_core::Decision::Admit(limits) if limits.must_be_settled() => {
-                    account.count(RequestOutcome::Admitted, request.cost.units());
-                    let mut first = Holds::metered(issuer, limits, account);
-                    self.lend(gate, &mut first);
-                    Ok(Step::Decided(Decision::Admit(Permit::of_one(first))))
-                }
-                tidegate_core::Decision::Admit(limits) => {
-                    account.count(RequestOutcome::Admitted, request.cost.units());
-                    let holds = Holds::metered(issuer, limits, account);
+                    let Some(metering) = self.metering() else {
+                        return Ok(Step::Decided(Decision::Admit(Permit::of_one(Holds::new(
+                            issuer, limits,
+                        )))));
+                    };
+                    // Counting does not panic: what is held needs no room to be dropped from.
+                    let limits = ManuallyDrop::new(limits);
+                    let namespace = issuer.namespace;
+                    if request.has_no_names() {
+                        let key = metering.admitted_without_names(request, namespace);
+                        let (limits, beside) = (ManuallyDrop::into_inner(limits), BesideLimits::Key(key));
+                        let holds = Holds { issuer, limits, beside };
+                        return Ok(Step::Decided(Decision::Admit(Permit::of_one(holds))));
+                    }
+                    let rows = metering.admitted_with_names(request, namespace, now);
+                    let (limits, beside) = (ManuallyDrop::into_inner(limits), BesideLimits::Rows(rows));
+                    let holds = Holds { issuer, limits, beside };
                     Ok(Step::Decided(Decision::Admit(Permit::of_one(holds))))
                 }
                 tidegate_core::Decision::Refuse(unread) => {
-                    account.count(unread.outcome(), request.cost.units());
+                    let Some(metering) = self.metering() else {
+                        return Ok(Step::Decided(Decision::Refuse(Refused::from(unread))));
+                    };
+                    let unread = ManuallyDrop::new(unread);
+                    metering.refused_by_limits(request, issuer.namespace, unread.outcome(), now);
+                    let unread = ManuallyDrop::into_inner(unread);
                     Ok(Step::Decided(Decision::Refuse(Refused::from(unread))))
                 }
             },

@@ -5,77 +5,122 @@ use std::sync::Arc;
 
 use tidegate_core::{RequestOutcome, Timestamp};
 
+use super::UsageMeter;
 use super::in_flight_sum::InFlightMark;
+use super::metered_rows::RowsKey;
 use super::row_columns::{RowAmount, UNDER_WAY};
 use super::row_combination::RowCombination;
 use crate::fault::Fault;
 
 /// The rows of a decided request. While it is in flight, they know since when.
+///
+/// Two words, which a function returns in registers.
 #[derive(Debug)]
 pub(crate) struct MeterAccount {
-    rows: Arc<RowCombination>,
-    in_flight: Option<InFlightMark>,
+    /// `None` for a request without names and resource: its rows are found again by their key, so
+    /// that nothing is to be done when it ends.
+    rows: Option<Arc<RowCombination>>,
+    /// The key of such a request. Of another one, the mark of its beginning while it is in flight,
+    /// else zero.
+    key_or_mark: u64,
 }
 
 impl MeterAccount {
-    pub(super) const fn new(rows: Arc<RowCombination>) -> Self {
-        Self { rows, in_flight: None }
+    #[inline]
+    pub(crate) const fn of_key(key: RowsKey) -> Self {
+        Self { rows: None, key_or_mark: key.get() }
     }
 
-    /// Counts the outcome of the request with its `units`, which were admitted or refused.
     #[inline]
-    pub(crate) fn count(&self, outcome: RequestOutcome, units: u64) {
-        self.rows.count(outcome.index(), 1);
-        if Fault::OutcomeTwice.is_planted() {
-            self.rows.count(outcome.index(), 1);
-        }
-        self.rows.add_units(outcome, units);
+    pub(crate) const fn of_rows(rows: Arc<RowCombination>) -> Self {
+        Self { rows: Some(rows), key_or_mark: 0 }
     }
 
     /// The request is in flight since then, until the account is dropped. Only a resource has use
     /// for it.
     pub(crate) fn begin(&mut self, admitted: Timestamp) {
-        if self.in_flight.is_none() && self.rows.needs_resource() {
+        if let Some(rows) = &self.rows
+            && self.key_or_mark == 0
+            && rows.needs_resource()
+        {
             let mark = InFlightMark::new(admitted);
-            self.rows.in_flight.begin(mark);
-            self.in_flight = Some(mark);
+            rows.in_flight.begin(mark);
+            self.key_or_mark = mark.get();
         }
+    }
+
+    /// The rows that know the request as one in flight, since this mark.
+    #[inline]
+    fn in_flight(&self) -> Option<(&RowCombination, InFlightMark)> {
+        Some((self.rows.as_deref()?, InFlightMark::from_number(self.key_or_mark)?))
     }
 
     /// The admitted request is settled: it was charged `charged` units and took `true_units`, or
-    /// nobody says how many.
-    pub(crate) fn settle(&self, true_units: Option<u64>, charged: u64) {
+    /// nobody says how many. Its work was in flight for so long.
+    pub(crate) fn settle(
+        &self,
+        meter: &UsageMeter,
+        (true_units, charged): (Option<u64>, u64),
+        place_time: Duration,
+    ) {
         let true_units = true_units.unwrap_or(charged);
-        let rows = &self.rows;
-        rows.add(RowAmount::TrueUnits, true_units);
-        if true_units > charged {
-            rows.add(RowAmount::SettledMore, true_units - charged);
-        } else if charged > true_units {
-            rows.add(RowAmount::SettledLess, charged - true_units);
+        self.with_rows(meter, |rows| {
+            rows.add(RowAmount::TrueUnits, true_units);
+            if true_units > charged {
+                rows.add(RowAmount::SettledMore, true_units - charged);
+            } else if charged > true_units {
+                rows.add(RowAmount::SettledLess, charged - true_units);
+            }
+            rows.add(RowAmount::PlaceTime, nanos(place_time));
+        });
+        self.serve();
+    }
+
+    /// The work of a request that held a place has ended, and was in flight for so long.
+    pub(crate) fn served(&self, place_time: Duration) {
+        // Without a resource it held none.
+        if let Some(rows) = &self.rows {
+            rows.add(RowAmount::PlaceTime, nanos(place_time));
+        }
+        self.serve();
+    }
+
+    /// The request is no longer in flight, if it was.
+    #[inline(never)]
+    fn end(&self) {
+        if let Some((rows, mark)) = self.in_flight() {
+            rows.in_flight.end(mark);
         }
     }
 
-    /// The work of the admitted request has ended, and was in flight for so long.
-    pub(crate) fn served(&self, place_time: Duration) {
-        self.rows.add(RowAmount::PlaceTime, nanos(place_time));
-        if let Some(mark) = self.in_flight {
-            self.rows.in_flight.serve(mark);
+    fn serve(&self) {
+        if let Some((rows, mark)) = self.in_flight() {
+            rows.in_flight.serve(mark);
         }
     }
 
     /// The admission is undone: it is cancelled, and its `units` are not used.
-    pub(crate) fn undo(self, units: u64) {
-        self.rows.count(RequestOutcome::Admitted.index(), 1_u64.wrapping_neg());
-        self.rows.count(RequestOutcome::Cancelled.index(), 1);
-        self.rows.add(RowAmount::UnitsUndone, units);
+    pub(crate) fn undo(self, meter: &UsageMeter, units: u64) {
+        self.with_rows(meter, |rows| {
+            rows.count(RequestOutcome::Admitted.index(), 1_u64.wrapping_neg());
+            rows.count(RequestOutcome::Cancelled.index(), 1);
+            rows.add(RowAmount::UnitsUndone, units);
+        });
+    }
+
+    fn with_rows(&self, meter: &UsageMeter, act: impl Fn(&RowCombination)) {
+        match &self.rows {
+            None => meter.with_base(RowsKey::from_number(self.key_or_mark), |rows| act(rows)),
+            Some(rows) => act(rows),
+        }
     }
 }
 
 impl Drop for MeterAccount {
     #[inline]
     fn drop(&mut self) {
-        if let Some(mark) = self.in_flight {
-            self.rows.in_flight.end(mark);
+        if self.key_or_mark != 0 {
+            self.end();
         }
     }
 }
@@ -120,7 +165,7 @@ impl OpenMeterAccount {
         let rows = self.rows.take()?;
         let units = if outcome == RequestOutcome::Admitted { units } else { self.units };
         end(&rows, outcome, units, waited);
-        Some(MeterAccount::new(rows))
+        Some(MeterAccount::of_rows(rows))
     }
 }
 

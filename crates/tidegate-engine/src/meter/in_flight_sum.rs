@@ -35,7 +35,16 @@ impl InFlightMark {
         Self(ONE.saturating_add(beginning))
     }
 
-    const fn get(self) -> u64 {
+    /// The mark of this number; `None` for zero.
+    #[inline]
+    pub(crate) const fn from_number(number: u64) -> Option<Self> {
+        match NonZeroU64::new(number) {
+            None => None,
+            Some(number) => Some(Self(number)),
+        }
+    }
+
+    pub(crate) const fn get(self) -> u64 {
         self.0.get()
     }
 }

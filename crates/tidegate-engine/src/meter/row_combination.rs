@@ -6,18 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::{Class, RequestOutcome};
 
 use super::in_flight_sum::{InFlightSums, InFlightWork, ShareLook};
-use super::metered_rows::TenantPart;
-use super::row_columns::{COUNTS, RowAmount, RowColumns};
+use super::metered_rows::{Decided, TenantPart};
+use super::row_columns::{COUNTS, REPEATED, RowAmount, RowColumns};
 use super::tally::{NamespaceTally, Tally};
-use super::tenant_row::{TenantName, TenantRow};
+use super::tenant_row::TenantRow;
 use super::usage::RowName;
+use crate::fault::Fault;
 
-/// An amount from which on it is added to the rows at once.
-const LARGE: u64 = 1 << 40;
-
-/// A sum from which on it is flushed. Every thread may add one more small amount meanwhile, which
-/// is far from the end of the scale.
-const FULL: u64 = 1 << 62;
+/// An amount from which on it is added to the rows at once, and a sum from which on it is flushed.
+/// 255 threads may each add one more amount meanwhile.
+const LARGE: u64 = 1 << 56;
 
 /// The rows that some requests count in, and what was counted since the last flush.
 ///
@@ -72,17 +70,15 @@ impl RowCombination {
         Self { class, rows, counts, amounts, in_flight }
     }
 
-    /// Whether it has the row of this tenant of its namespace, and the row still counts. The row is
-    /// then used in this second.
+    /// Whether its rows still count; that of a tenant is then used in this second.
     #[inline]
-    pub(crate) fn is_used_by(&self, name: &TenantName<'_>, second: u32) -> bool {
-        match &self.rows {
-            CombinedRows::Tenant { row, .. } if row.is_live_row_of(name) => {
-                row.touch(second);
-                true
-            }
-            _ => false,
+    pub(crate) fn is_used_in(&self, second: u32) -> bool {
+        let CombinedRows::Tenant { row, .. } = &self.rows else { return true };
+        if row.is_evicted() {
+            return false;
         }
+        row.touch(second);
+        true
     }
 
     /// Whether the row of a tenant is among its rows.
@@ -135,9 +131,45 @@ impl RowCombination {
             return self.add_large(amount, more);
         }
         let before = self.amounts[amount as usize].fetch_add(more, Ordering::Relaxed);
-        if before >= FULL {
+        if before >= LARGE {
             self.flush();
         }
+    }
+
+    /// Counts a request that is offered and decided at once.
+    pub(crate) fn count_decided(&self, decided: Decided) {
+        if !self.count_small(decided) {
+            let Decided { outcome, units, is_repeated } = decided;
+            self.count(REPEATED, u64::from(is_repeated));
+            self.count(outcome.index(), 1);
+            self.add_units(outcome, units);
+        }
+    }
+
+    /// [`Self::count_decided`] where no sum comes to its end by it; otherwise it counts nothing, and
+    /// is false.
+    #[inline]
+    pub(crate) fn count_small(&self, decided: Decided) -> bool {
+        let amount = if decided.outcome == RequestOutcome::Admitted {
+            RowAmount::Units
+        } else if decided.outcome.is_refusal() {
+            RowAmount::RefusedUnits
+        } else {
+            return false;
+        };
+        let sum = &self.amounts[amount as usize];
+        if (decided.units | sum.load(Ordering::Relaxed)) >= LARGE {
+            return false;
+        }
+        if decided.is_repeated {
+            self.count(REPEATED, 1);
+        }
+        self.count(decided.outcome.index(), 1);
+        if Fault::OutcomeTwice.is_planted() {
+            self.count(decided.outcome.index(), 1);
+        }
+        sum.fetch_add(decided.units, Ordering::Relaxed);
+        true
     }
 
     /// Adds the units of a request with this outcome.
@@ -200,7 +232,7 @@ impl RowCombination {
             if more >= LARGE {
                 large.amounts[position] = more;
             } else if more != 0 {
-                is_full |= self.amounts[position].fetch_add(more, Ordering::Relaxed) >= FULL;
+                is_full |= self.amounts[position].fetch_add(more, Ordering::Relaxed) >= LARGE;
             }
         }
         if large != RowColumns::default() {

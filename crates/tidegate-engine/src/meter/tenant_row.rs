@@ -60,6 +60,17 @@ impl TenantNames {
         TenantName { namespace, shown, whole, hash: hasher.finish() ^ spread }
     }
 
+    /// The hash of the names of a request: a tenant, a feature or both.
+    #[expect(clippy::inline_always, reason = "a call would be a fifth of counting a request")]
+    #[inline(always)]
+    pub(crate) fn hash_of(&self, tenant: Option<&str>, feature: Option<&str>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        for name in [tenant, feature].into_iter().flatten() {
+            hasher.write(name.as_bytes());
+        }
+        hasher.finish()
+    }
+
     #[cold]
     fn cut<'a>(&self, name: &'a str) -> (&'a str, u64) {
         let end = name.floor_char_boundary(TENANT_NAME_BYTES_MAX);
@@ -119,13 +130,10 @@ impl TenantRow {
         self.whole != 0
     }
 
-    /// Whether it is the row of this name, of a tenant of its namespace, and still counts.
+    /// Whether it makes room for another tenant.
     #[inline]
-    pub(crate) fn is_live_row_of(&self, name: &TenantName<'_>) -> bool {
-        self.hash == name.hash
-            && !self.is_evicted.load(Ordering::Relaxed)
-            && self.whole == name.whole
-            && *self.name == *name.shown
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.is_evicted.load(Ordering::Relaxed)
     }
 
     #[inline]

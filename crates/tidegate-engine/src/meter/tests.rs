@@ -7,18 +7,20 @@ mod model;
 mod parallel;
 mod rows;
 
+use core::time::Duration;
+
 use tidegate_core::{Class, RequestOutcome, Timestamp};
 
 use super::{
-    FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, NamespaceUsage, Offer, ResourceRow,
-    Usage, UsageMeter,
+    Decided, FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, NamespaceUsage, Offer,
+    ResourceRow, Usage, UsageMeter,
 };
 
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 impl UsageMeter {
-    /// Counts a request that is offered and decided at once. `units` count if it is admitted.
-    fn decided(
+    /// Counts a request that is offered and decided at once, with its `units`.
+    fn decide(
         &self,
         subject: &MeteredRows<'_>,
         offer: Offer,
@@ -26,9 +28,12 @@ impl UsageMeter {
         units: u64,
         now: Timestamp,
     ) -> MeterAccount {
-        let account = self.account(subject, offer, now);
-        account.count(outcome, units);
-        account
+        self.decided(subject, Decided { outcome, units, is_repeated: offer.is_repeated }, now)
+    }
+
+    /// Settles a request that took no time.
+    fn settle(&self, account: &MeterAccount, true_units: Option<u64>, charged: u64) {
+        account.settle(self, (true_units, charged), Duration::ZERO);
     }
 }
 

@@ -2,133 +2,172 @@
 //!
 //! A cache has one place for each combination, which another one may take. It belongs to a thread,
 //! and serves all meters. Combinations of a meter that has ended stay until their place is taken.
+//!
+//! A combination that is found is used in its place: a counted reference of it is one more number
+//! that all threads with the same tenant would write.
 
 use core::cell::RefCell;
+use core::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::row_combination::RowCombination;
 
-/// The places for combinations without a tenant's row, as a power of two.
+/// The places for combinations of requests without names, as a power of two.
 const BASE_BITS: u32 = 6;
 
-/// The places for combinations with one, as a power of two.
-const TENANT_BITS: u32 = 8;
+/// The places for combinations of requests that name a tenant or a feature, as a power of two.
+const NAMED_BITS: u32 = 8;
 
 /// The most combinations that the cache of a thread holds.
-pub(crate) const CACHED_MAX: usize = (1 << BASE_BITS) + (1 << TENANT_BITS);
+pub(crate) const CACHED_MAX: usize = (1 << BASE_BITS) + (1 << NAMED_BITS);
 
 thread_local! {
-    static CACHE: RefCell<ThreadCache> = const { RefCell::new(ThreadCache::EMPTY) };
+    /// Nothing is to be done for it when the thread ends, so that it is found without a look at
+    /// whether it has ended.
+    static CACHE: ManuallyDrop<RefCell<ThreadCache>> =
+        const { ManuallyDrop::new(RefCell::new(ThreadCache::EMPTY)) };
+
+    /// Empties the cache when the thread ends.
+    static EMPTIED_AT_END: EmptiedAtEnd = const { EmptiedAtEnd };
+}
+
+struct EmptiedAtEnd;
+
+impl Drop for EmptiedAtEnd {
+    fn drop(&mut self) {
+        // Combinations end outside of the borrow.
+        drop(CACHE.with(|cache| cache.replace(ThreadCache::EMPTY)));
+    }
 }
 
 /// The cache of one thread.
 #[derive(Debug)]
 struct ThreadCache {
-    base: [CachePlace; 1 << BASE_BITS],
+    base: [CachePlace<BaseKey>; 1 << BASE_BITS],
     /// Made at the first use.
-    tenant: Vec<CachePlace>,
+    named: Vec<CachePlace<NamesKey>>,
 }
 
 impl ThreadCache {
-    const EMPTY: Self = Self { base: [const { CachePlace::FREE }; 1 << BASE_BITS], tenant: Vec::new() };
+    const EMPTY: Self =
+        Self { base: [const { CachePlace::free(BaseKey::NONE) }; 1 << BASE_BITS], named: Vec::new() };
 
-    fn tenant_places(&mut self) -> &mut [CachePlace] {
-        if self.tenant.is_empty() {
-            self.tenant = vec![CachePlace::FREE; 1 << TENANT_BITS];
+    fn named_places(&mut self) -> &mut [CachePlace<NamesKey>] {
+        if self.named.is_empty() {
+            self.named = vec![CachePlace::free(NamesKey::NONE); 1 << NAMED_BITS];
         }
-        &mut self.tenant
+        &mut self.named
     }
 }
 
 #[derive(Clone, Debug)]
-struct CachePlace {
-    key: CacheKey,
+struct CachePlace<K> {
+    key: K,
     combination: Option<Arc<RowCombination>>,
 }
 
-impl CachePlace {
-    const FREE: Self = Self { key: CacheKey { meter: 0, rows: 0 }, combination: None };
+impl<K: PartialEq> CachePlace<K> {
+    const fn free(key: K) -> Self {
+        Self { key, combination: None }
+    }
+
+    #[inline]
+    fn find(&self, key: &K) -> Option<&Arc<RowCombination>> {
+        if self.key == *key { self.combination.as_ref() } else { None }
+    }
 }
 
-/// The name of a combination among those of all meters, but for the tenant.
+/// The key of a combination of requests without names, among those of all meters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CacheKey {
-    /// The number of the meter, from 1.
-    pub(crate) meter: u64,
+pub(crate) struct BaseKey {
+    /// The number of a meter, or of a list of features of one; see [`super::next_list_number`].
+    pub(crate) list: u64,
     pub(crate) rows: u64,
 }
 
-impl CacheKey {
-    #[inline]
-    const fn spread(self) -> u64 {
-        (self.rows ^ self.meter).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
+impl BaseKey {
+    const NONE: Self = Self { list: 0, rows: 0 };
 
     #[inline]
-    const fn base_place(self) -> usize {
-        (self.spread() >> (64 - BASE_BITS)) as usize
-    }
-
-    #[inline]
-    const fn tenant_place(self, hash: u64) -> usize {
-        ((self.spread() ^ hash) >> (64 - TENANT_BITS)) as usize
+    const fn place(self) -> usize {
+        ((self.rows ^ self.list).wrapping_mul(SPREAD) >> (64 - BASE_BITS)) as usize
     }
 }
 
-/// The cached combination of a key without a tenant's row.
-///
-/// The key is made once the cache is there: so it is in no register that the first use of the
-/// thread must save.
-#[inline]
-pub(crate) fn base(key: impl FnOnce() -> CacheKey) -> Option<Arc<RowCombination>> {
-    let find = |cache: &RefCell<ThreadCache>| {
-        let key = key();
-        let cache = cache.borrow();
-        let place = &cache.base[key.base_place()];
-        if place.key == key { place.combination.clone() } else { None }
-    };
-    // A thread that ends has no cache any more.
-    CACHE.try_with(find).ok().flatten()
+/// The key of a combination of requests with names: a keyed hash, as those of limits are kept. Two
+/// keys of different requests are the same with a probability of 2^-64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamesKey(u64);
+
+impl NamesKey {
+    const NONE: Self = Self(0);
+
+    /// Of the keyed hash of the names, and the rest of the request.
+    #[inline]
+    pub(crate) const fn new(names: u64, base: BaseKey) -> Self {
+        // Numbers of lists are spread already.
+        Self(names ^ base.list ^ base.rows.wrapping_mul(SPREAD))
+    }
+
+    #[inline]
+    const fn place(self) -> usize {
+        (self.0 >> (64 - NAMED_BITS)) as usize
+    }
 }
 
-/// The cached combination of a key with the row of a tenant, by the hash of its name, if it
-/// `is_current`.
-#[inline]
-pub(crate) fn tenant(
-    key: CacheKey,
-    hash: u64,
+/// Spreads numbers over all bits: 2^64 over the golden ratio.
+pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Lets `act` have the cached combination of a key without names; `None` if it is not there. `act`
+/// may not use the cache.
+#[expect(clippy::inline_always, reason = "a few instructions, which the standard library keeps apart")]
+#[inline(always)]
+pub(crate) fn base<T>(key: BaseKey, act: impl FnOnce(&Arc<RowCombination>) -> T) -> Option<T> {
+    CACHE.try_with(|cache| cache.borrow().base[key.place()].find(&key).map(act)).ok().flatten()
+}
+
+/// As [`base`], of a key with names, if the combination `is_current`.
+#[expect(clippy::inline_always, reason = "as `base`")]
+#[inline(always)]
+pub(crate) fn named<T>(
+    key: NamesKey,
     is_current: impl FnOnce(&RowCombination) -> bool,
-) -> Option<Arc<RowCombination>> {
-    let find = |cache: &RefCell<ThreadCache>| {
+    act: impl FnOnce(&Arc<RowCombination>) -> T,
+) -> Option<T> {
+    let find = |cache: &ManuallyDrop<RefCell<ThreadCache>>| {
         let cache = cache.borrow();
-        let place = cache.tenant.get(key.tenant_place(hash)).filter(|place| place.key == key)?;
-        place.combination.as_ref().filter(|combination| is_current(combination)).cloned()
+        let found = cache.named.get(key.place())?.find(&key)?;
+        is_current(found).then(|| act(found))
     };
     CACHE.try_with(find).ok().flatten()
 }
 
-/// Keeps a combination without a tenant's row in the cache of this thread.
+/// Keeps a combination for [`base`] in the cache of this thread.
 #[cold]
-pub(crate) fn keep_base(key: CacheKey, combination: &Arc<RowCombination>) {
-    keep(|cache| &mut cache.base[key.base_place()], key, combination);
+pub(crate) fn keep_base(key: BaseKey, combination: &Arc<RowCombination>) {
+    keep(|cache| &mut cache.base[key.place()], key, combination);
 }
 
-/// Keeps a combination with the row of a tenant in the cache of this thread.
+/// Keeps a combination for [`named`] in the cache of this thread.
 #[cold]
-pub(crate) fn keep_tenant(key: CacheKey, hash: u64, combination: &Arc<RowCombination>) {
-    keep(|cache| &mut cache.tenant_places()[key.tenant_place(hash)], key, combination);
+pub(crate) fn keep_named(key: NamesKey, combination: &Arc<RowCombination>) {
+    keep(|cache| &mut cache.named_places()[key.place()], key, combination);
 }
 
-fn keep(
-    place: impl Fn(&mut ThreadCache) -> &mut CachePlace,
-    key: CacheKey,
+fn keep<K>(
+    place: impl Fn(&mut ThreadCache) -> &mut CachePlace<K>,
+    key: K,
     combination: &Arc<RowCombination>,
 ) {
-    let replace = |cache: &RefCell<ThreadCache>| {
+    if EMPTIED_AT_END.try_with(|_| ()).is_err() {
+        // The thread ends.
+        return;
+    }
+    let replaced = CACHE.with(|cache| {
         let mut cache = cache.borrow_mut();
         let kept = CachePlace { key, combination: Some(Arc::clone(combination)) };
         std::mem::replace(place(&mut cache), kept)
-    };
-    // The one that was there may end here, which adds to its rows: the cache is free again by then.
-    drop(CACHE.try_with(replace));
+    });
+    // It may end here, which adds to its rows: the cache is free again by then.
+    drop(replaced);
 }

@@ -54,7 +54,7 @@ impl Engine {
             planes,
             lineage: Arc::new(lineage),
             overrides,
-            only_limits_decide: overload_is_absent && metering.is_none(),
+            only_limits_decide: overload_is_absent,
             metering,
         };
         Ok((engine, World { ignored, renamed }))
@@ -88,7 +88,7 @@ impl Engine {
         let overload = planes.overload.as_deref().map(|plane| &plane.overload);
         let metering = self.metering().map(|metering| Arc::new(metering.with_resources(overload)));
         Self {
-            only_limits_decide: overload.is_none() && metering.is_none(),
+            only_limits_decide: overload.is_none(),
             metering,
             gates: self.gates.clone(),
             by_name: Arc::clone(&self.by_name),

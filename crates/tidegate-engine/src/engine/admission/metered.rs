@@ -52,9 +52,7 @@ impl Engine {
         of: &Offered<'_, '_>,
         outcome: RequestOutcome,
     ) -> Option<MeterAccount> {
-        let account = self.metering()?.account(of);
-        account.count(outcome, of.request.cost.units());
-        Some(account)
+        Some(self.metering()?.decided(of, outcome))
     }
 
     /// Counts a request that is offered and has to wait, if there is a meter.

@@ -47,15 +47,15 @@ impl Engine {
     /// do.
     fn complete(
         &self,
-        holds: Holds,
+        mut holds: Holds,
         completion: Completion,
         loans: &mut Vec<Loan>,
         now: Timestamp,
     ) -> Vec<Operation> {
-        if let Some(account) = holds.account() {
-            account.settle(completion.true_cost, holds.limits.cost().units());
+        if let (Some(account), Some(meter)) = (holds.take_account(), &self.shared.meter) {
             let until_now = || now.saturating_since(holds.limits.admitted_at());
-            account.served(completion.ended_after.unwrap_or_else(until_now));
+            let place_time = completion.ended_after.unwrap_or_else(until_now);
+            account.settle(meter, (completion.true_cost, holds.limits.cost().units()), place_time);
         }
         let Holds { limits, beside, .. } = holds;
         let end = completion.work_end();
@@ -147,8 +147,8 @@ impl Engine {
     /// Returns what a request holds, the last first; charges of the store are left as a batch to
     /// be sent.
     pub(crate) fn take_back(&self, mut holds: Holds, now: Timestamp) -> Option<Batch> {
-        if let Some(account) = holds.take_account() {
-            account.undo(holds.limits.cost().units());
+        if let (Some(account), Some(meter)) = (holds.take_account(), &self.shared.meter) {
+            account.undo(meter, holds.limits.cost().units());
         }
         let Holds { limits, beside, .. } = holds;
         let BesideLimits::Other { holds: OtherHolds { leased, units, place, stored, loan, .. }, .. } = beside

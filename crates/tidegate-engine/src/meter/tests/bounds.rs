@@ -14,13 +14,13 @@ fn a_million_names_of_one_namespace_leave_the_tracked_tenants_of_another_and_sta
     let (small, large) = (meter.namespace("small", START), meter.namespace("large", START));
     let names: Vec<String> = (0..2_500).map(|number| format!("tenant-{number}")).collect();
     for name in &names {
-        drop(meter.decided(&of_tenant(small, name), Offer::default(), RequestOutcome::Admitted, 2, START));
+        drop(meter.decide(&of_tenant(small, name), Offer::default(), RequestOutcome::Admitted, 2, START));
     }
     let before = meter.tenants_usage("small").unwrap();
     for number in 0..1_000_000_u64 {
         let now = START.saturating_add(Duration::from_micros(number * 100));
         let name = format!("flood-{number}");
-        drop(meter.decided(&of_tenant(large, &name), Offer::default(), RequestOutcome::Shed, 1, now));
+        drop(meter.decide(&of_tenant(large, &name), Offer::default(), RequestOutcome::Shed, 1, now));
     }
     let by_name = |usage: &(_, Vec<super::super::TenantUsage>)| {
         let mut rows = usage.1.clone();
@@ -44,7 +44,7 @@ fn a_tracked_tenant_takes_at_most_1_kib_with_the_longest_name_and_all_classes() 
     let count = |name: &str| {
         for class in Class::ALL {
             let subject = MeteredRows { class, ..of_tenant(namespace, name) };
-            drop(meter.decided(&subject, Offer::default(), RequestOutcome::Admitted, 1, START));
+            drop(meter.decide(&subject, Offer::default(), RequestOutcome::Admitted, 1, START));
         }
     };
     count("first");
@@ -71,7 +71,7 @@ fn a_tracked_tenant_takes_at_most_1_kib_with_the_longest_name_and_all_classes() 
 fn a_repeated_request_allocates_nothing() {
     let meter = meter(10);
     let subject = of_tenant(meter.namespace("api", START), "ada");
-    let ask = || drop(meter.decided(&subject, Offer::default(), RequestOutcome::Admitted, 1, START));
+    let ask = || drop(meter.decide(&subject, Offer::default(), RequestOutcome::Admitted, 1, START));
     ask();
     let info = allocation_counter::measure(|| (0..100).for_each(|_| ask()));
     assert_eq!(info.count_total, 0);
@@ -81,6 +81,6 @@ fn a_repeated_request_allocates_nothing() {
 fn more_tenants_than_allowed_are_taken_for_the_most() {
     let meter = meter(u32::MAX);
     let namespace = meter.namespace("api", START);
-    drop(meter.decided(&of_tenant(namespace, "ada"), Offer::default(), RequestOutcome::Denied, 0, START));
+    drop(meter.decide(&of_tenant(namespace, "ada"), Offer::default(), RequestOutcome::Denied, 0, START));
     assert_eq!(Usage::sum(&meter.tenant_usage("api", "ada").unwrap().classes).offered(), 1);
 }

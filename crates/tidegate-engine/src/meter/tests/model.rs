@@ -354,7 +354,7 @@ impl Pair {
         let (outcome, units) = (self.outcome(), self.units());
         let offer = Offer { is_repeated: self.is_one_in(7) };
         let (account, request) =
-            self.request(|meter, subject, now| meter.decided(subject, offer, outcome, units, now));
+            self.request(|meter, subject, now| meter.decide(subject, offer, outcome, units, now));
         let mut change = WideRow { repeated: offer.is_repeated.into(), ..WideRow::default() };
         change.outcomes[outcome.index()] = 1;
         if REFUSALS.contains(&outcome) {
@@ -416,11 +416,12 @@ impl Pair {
             0..40 => None,
             _ => Some(self.below(200)),
         };
+        let place = self.below(1 << 41);
         let (account, request, charged) = &self.admitted[chosen];
-        account.settle(true_units, *charged);
+        account.settle(&self.meter, (true_units, *charged), Duration::from_nanos(place));
         let (took, charged) = (i128::from(true_units.unwrap_or(*charged)), i128::from(*charged));
         let (more, less) = ((took - charged).max(0), (charged - took).max(0));
-        let change = WideRow { true_units: took, more, less, ..WideRow::default() };
+        let change = WideRow { true_units: took, more, less, place: place.into(), ..WideRow::default() };
         self.world.count(*request, &change);
         if self.is_one_in(2) {
             self.admitted.swap_remove(chosen);
@@ -434,6 +435,10 @@ impl Pair {
         let chosen = self.below(self.admitted.len() as u64) as usize;
         let place = self.below(1 << 41);
         let (account, request, _) = &self.admitted[chosen];
+        if request.resource == 0 {
+            // It holds no place.
+            return;
+        }
         account.served(Duration::from_nanos(place));
         self.world.count(*request, &WideRow { place: place.into(), ..WideRow::default() });
     }
@@ -444,7 +449,7 @@ impl Pair {
         }
         let chosen = self.below(self.admitted.len() as u64) as usize;
         let (account, request, units) = self.admitted.swap_remove(chosen);
-        account.undo(units);
+        account.undo(&self.meter, units);
         let mut change = WideRow { undone: units.into(), ..WideRow::default() };
         change.outcomes[RequestOutcome::Admitted.index()] = -1;
         change.outcomes[RequestOutcome::Cancelled.index()] = 1;

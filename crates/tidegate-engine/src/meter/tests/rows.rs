@@ -10,13 +10,12 @@ use super::{START, meter, of_namespace, of_tenant, total, total_of_tenants};
 const ADMITTED: RequestOutcome = RequestOutcome::Admitted;
 
 fn admit(meter: &UsageMeter, subject: &MeteredRows<'_>, units: u64) {
-    drop(meter.decided(subject, Offer::default(), ADMITTED, units, START));
+    drop(meter.decide(subject, Offer::default(), ADMITTED, units, START));
 }
 
 #[test]
-fn what_a_request_leaves_is_two_words_in_size_also_where_it_is_optional() {
+fn what_a_request_leaves_is_two_words_in_size() {
     assert_eq!(size_of::<super::super::MeterAccount>(), 16);
-    assert_eq!(size_of::<Option<super::super::MeterAccount>>(), 16);
     assert_eq!(size_of::<super::super::OpenMeterAccount>(), 16);
 }
 
@@ -79,13 +78,13 @@ fn a_settlement_of_2_to_the_63_saturates_its_own_rows_is_marked_and_moves_no_oth
     let namespace = meter.namespace("api", START);
     let accounts: Vec<_> = ["ada", "ada", "bob"]
         .iter()
-        .map(|name| meter.decided(&of_tenant(namespace, name), Offer::default(), ADMITTED, 1, START))
+        .map(|name| meter.decide(&of_tenant(namespace, name), Offer::default(), ADMITTED, 1, START))
         .collect();
     let true_units = |name| Usage::sum(&meter.tenant_usage("api", name).unwrap().classes);
-    accounts[2].settle(Some(4), 1);
-    accounts[0].settle(Some(1 << 63), 1);
+    meter.settle(&accounts[2], Some(4), 1);
+    meter.settle(&accounts[0], Some(1 << 63), 1);
     assert_eq!((true_units("ada").true_units, true_units("ada").is_saturated), (1 << 63, false));
-    accounts[1].settle(Some(1 << 63), 1);
+    meter.settle(&accounts[1], Some(1 << 63), 1);
     assert_eq!((true_units("ada").true_units, true_units("ada").is_saturated), (u64::MAX, true));
     assert_eq!((true_units("bob").true_units, true_units("bob").is_saturated), (4, false));
     let usage = total(&meter.namespace_usage("api").unwrap());
@@ -110,7 +109,7 @@ fn the_row_that_was_used_longest_ago_makes_room_and_is_not_lost() {
     let namespace = meter.namespace("api", START);
     let at = |seconds| START.saturating_add(Duration::from_secs(seconds));
     let ask = |name: &str, second| {
-        drop(meter.decided(&of_tenant(namespace, name), Offer::default(), ADMITTED, 1, at(second)));
+        drop(meter.decide(&of_tenant(namespace, name), Offer::default(), ADMITTED, 1, at(second)));
     };
     let mut account = meter.offered(&of_tenant(namespace, "ada"), Offer::default(), at(0));
     ask("bob", 1);
@@ -123,7 +122,7 @@ fn the_row_that_was_used_longest_ago_makes_room_and_is_not_lost() {
     assert_eq!((back.since, Usage::sum(&back.classes).offered()), (at(3), 1));
     // The request from before goes on in `other`.
     let account = account.decide(ADMITTED, 4, Duration::from_millis(1)).unwrap();
-    account.settle(Some(6), 4);
+    meter.settle(&account, Some(6), 4);
     assert_eq!((other().under_way, other().outcome(ADMITTED), other().true_units), (0, 2, 6));
     assert_eq!(total_of_tenants(&meter, "api"), total(&meter.namespace_usage("api").unwrap()));
 }
@@ -135,7 +134,7 @@ fn a_clock_that_steps_by_an_hour_either_way_changes_nothing_in_the_order_of_use(
         let namespace = meter.namespace("api", START);
         let at = |seconds: i64| START.saturating_add(Duration::from_secs((7_200 + seconds).cast_unsigned()));
         let ask = |name: &str, second| {
-            drop(meter.decided(&of_tenant(namespace, name), Offer::default(), ADMITTED, 1, at(second)));
+            drop(meter.decide(&of_tenant(namespace, name), Offer::default(), ADMITTED, 1, at(second)));
         };
         ask("ada", 0);
         ask("bob", 0);
@@ -150,9 +149,8 @@ fn a_clock_that_steps_by_an_hour_either_way_changes_nothing_in_the_order_of_use(
 fn an_admission_that_is_undone_is_cancelled_and_used_nothing() {
     let meter = meter(10);
     let namespace = meter.namespace("api", START);
-    let account =
-        meter.decided(&of_tenant(namespace, "ada"), Offer { is_repeated: true }, ADMITTED, 9, START);
-    account.undo(9);
+    let account = meter.decide(&of_tenant(namespace, "ada"), Offer { is_repeated: true }, ADMITTED, 9, START);
+    account.undo(&meter, 9);
     let usage = total(&meter.namespace_usage("api").unwrap());
     assert_eq!((usage.outcome(ADMITTED), usage.outcome(RequestOutcome::Cancelled)), (0, 1));
     assert_eq!((usage.units, usage.repeated, usage.offered()), (0, 1, 1));
@@ -206,7 +204,8 @@ fn an_account_outlives_its_meter() {
     let mut account =
         meter.offered(&MeteredRows { resource: ResourceRow::NONE, ..subject }, Offer::default(), START);
     drop(meter);
-    account.decide(ADMITTED, 1, Duration::ZERO).unwrap().settle(None, 1);
+    let account = account.decide(ADMITTED, 1, Duration::ZERO).unwrap();
+    account.served(Duration::ZERO);
 }
 
 #[test]
