@@ -285,7 +285,7 @@ fn report(ledger: &Ledger, observed: &Observations) -> Result<(), Failure> {
     let protocols: Vec<&str> = Protocol::ALL.iter().map(|protocol| protocol.name()).collect();
     let heads: Vec<String> = protocols.iter().map(|protocol| format!("{protocol:>9}")).collect();
     show(format_args!("{:<22}{}", "", heads.concat()))?;
-    let others = ["this or expired", "cut", "cut before its end", "no namespace", "unknown", "strange"];
+    let others = ["cut", "cut before its end", "no namespace", "unknown", "strange"];
     for ending in OUTCOMES.into_iter().chain(others) {
         let counts = protocols.iter().map(|protocol| endings.get(&(*protocol, ending)).copied().unwrap_or(0));
         let counts: Vec<u64> = counts.collect();

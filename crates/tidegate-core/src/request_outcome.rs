@@ -8,7 +8,8 @@ use crate::refusal::Reason;
 ///
 /// Every request that was offered and is no longer under way has exactly one. The list is closed
 /// and stable: metrics, usage reports and counters of resources have the same ten words. A refusal
-/// has the outcome of its reason, by [`RequestOutcome::of_refusal`] alone.
+/// has the outcome of its reason, by [`RequestOutcome::of_refusal`] alone, whether or not the
+/// request has waited: so its caller knows the outcome from the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestOutcome {
     /// It went ahead; a refusal that is only watched (shadow mode) is an admission too.
@@ -23,13 +24,13 @@ pub enum RequestOutcome {
     Deferred,
     /// Its feature is switched off.
     Disabled,
-    /// Its deadline, or its time to wait, was over or could not be met.
+    /// Its deadline was over or could not be met.
     Expired,
     /// The store did not answer, or the key table had no room.
     Unavailable,
     /// It ended in an error.
     Failed,
-    /// Its caller left, or the process drained, before it was decided; or its admission was undone.
+    /// It was left before it was decided, and got no answer; or its admission was undone.
     Cancelled,
 }
 

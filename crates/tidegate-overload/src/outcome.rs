@@ -13,7 +13,7 @@ pub enum OfferOutcome {
     Admitted,
     /// The admission cursor shed it.
     Shed,
-    /// All places in flight were taken, and it did not wait.
+    /// All places in flight were taken, and it did not wait, or not for long enough.
     NoPlace,
     /// A limit denied it.
     Denied,
@@ -24,9 +24,9 @@ pub enum OfferOutcome {
     /// It would have waited, but the waiting room was full, or a request of a higher class took its
     /// position there.
     QueueFull,
-    /// The time that it may wait was up, or its deadline was over or could not be met.
+    /// Its deadline was over or could not be met.
     Expired,
-    /// It left before it was decided: its caller went away, or the process drained.
+    /// It was left before it was decided: its caller went away, or the process ended.
     Cancelled,
     /// It could not be decided because of an error.
     Failed,

@@ -73,9 +73,9 @@ pub struct ClassBody {
     /// Refused because of the load: by the cursor, by the delay of the queue, or because there was
     /// no place or no room to wait.
     pub shed: u64,
-    /// Refused because their wait or their deadline was over.
+    /// Refused because their deadline was over or could not be met.
     pub expired: u64,
-    /// Gone before they were decided, because their caller left or the daemon drained.
+    /// Gone before they were decided, because their caller left or the daemon ended.
     pub cancelled: u64,
     /// Refused by a limit or by a table, which the resource did not bear.
     pub denied: u64,

@@ -169,7 +169,7 @@ pub struct UsageOutcomes {
     pub deferred: u64,
     /// For a feature that is switched off.
     pub disabled: u64,
-    /// Past their deadline or the end of their wait.
+    /// Refused because their deadline was over or could not be met.
     pub expired: u64,
     /// Refused because the store did not answer, or the key table had no room.
     pub unavailable: u64,

@@ -32,29 +32,12 @@ const WORK_MS_MAX: u64 = 80;
 pub(super) enum AnswerVerdict {
     /// This outcome.
     Outcome(&'static str),
-    /// This outcome; or it is expired, because its time to wait was over.
-    OutcomeOrExpired(&'static str),
     /// Its namespace is not there: it was not offered.
     NotOffered,
     /// Either it was admitted and its response broke off, or its namespace is not there.
     Unknown,
     /// Something that is no answer to such a request.
     Strange(String),
-}
-
-impl AnswerVerdict {
-    /// The same of a request that was answered after `took`, and that waits for `wait` at most.
-    ///
-    /// The refusal of a request that has waited names what it lacked, and the request is expired.
-    /// A request that lacks a place waits until its time is over; a limit or a table refuses
-    /// earlier, as soon as it would admit the request only after its time.
-    pub(super) fn after(self, took: Duration, wait: Option<Duration>) -> Self {
-        match (self, wait) {
-            (Self::Outcome(outcome @ ("denied" | "throttled")), Some(_)) => Self::OutcomeOrExpired(outcome),
-            (Self::Outcome(outcome @ "shed"), Some(wait)) if took >= wait => Self::OutcomeOrExpired(outcome),
-            (verdict, _) => verdict,
-        }
-    }
 }
 
 /// Notes what was answered.
@@ -70,10 +53,6 @@ pub(super) fn settle_account(
             outcome
         }
         AnswerVerdict::NotOffered => "no namespace",
-        AnswerVerdict::OutcomeOrExpired(outcome) => {
-            ledger.waited(entries, outcome);
-            "this or expired"
-        }
         AnswerVerdict::Unknown => {
             ledger.cut(entries);
             "unknown"
@@ -197,8 +176,7 @@ impl Caller<'_> {
                 (if is_late { AnswerVerdict::Unknown } else { AnswerVerdict::Strange(what) }, None)
             }
         };
-        let wait = request.longest_wait(protocol).filter(|_| !is_reserved);
-        settle_account(ledger, protocol, &entries, &verdict.after(asked_at.elapsed(), wait));
+        settle_account(ledger, protocol, &entries, &verdict);
         // A permit that is left expires.
         if let Some(permit) = permit.filter(|_| self.random.below(8) > 0) {
             let due = Instant::now() + Duration::from_millis(self.random.below(WORK_MS_MAX));

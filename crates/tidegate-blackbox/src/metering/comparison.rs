@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ledger::{ClientCounts, OUTCOMES, RowKey, position};
+use super::ledger::{ClientCounts, OUTCOMES, RowKey};
 
 /// A row of the meter in one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,8 +41,6 @@ pub(super) fn sum_problem(row: &impl std::fmt::Display, meter: &MeterCounts) -> 
 /// Of each outcome, the meter has at least the answered requests, and at most those and the ones
 /// that were cut. Over all outcomes of a row, it has no more beyond the answered ones than were
 /// cut.
-/// A request that is refused when its time to wait is over is expired, whatever the reason that its
-/// answer names; only the daemon knows whether it was.
 pub(super) fn at_rest(clients: &ClientRows, meter: &MeterRows) -> Vec<String> {
     let rows: BTreeSet<&RowKey> = clients.keys().chain(meter.keys()).collect();
     let (nobody, nothing) = (ClientCounts::default(), MeterCounts::default());
@@ -56,15 +54,14 @@ pub(super) fn at_rest(clients: &ClientRows, meter: &MeterRows) -> Vec<String> {
         for (outcome, (answered, count)) in
             OUTCOMES.iter().zip(known.outcomes.into_iter().zip(metered.outcomes))
         {
-            let more = known.cut + may_be_more(known, outcome);
-            if !(answered..=answered + more).contains(&count) {
+            if !(answered..=answered + known.cut).contains(&count) {
                 problems.push(format!(
-                    "{row}: the meter has {count} {outcome}; clients were answered {answered}, and up to {more} \
-                     more may have this outcome"
+                    "{row}: the meter has {count} {outcome}; clients were answered {answered}, and {} were cut",
+                    known.cut
                 ));
             }
         }
-        let answered = known.outcomes.iter().chain(&known.waited).sum::<u64>();
+        let answered = known.outcomes.iter().sum::<u64>();
         if !(answered..=answered + known.cut).contains(&metered.decided()) {
             problems.push(format!(
                 "{row}: the meter has {} requests; clients were answered {answered}, and {} were cut",
@@ -81,11 +78,6 @@ pub(super) fn at_rest(clients: &ClientRows, meter: &MeterRows) -> Vec<String> {
         }
     }
     problems
-}
-
-/// How many requests may have an outcome beyond those that were answered so or cut.
-fn may_be_more(known: &ClientCounts, outcome: &str) -> u64 {
-    if outcome == "expired" { known.waited.iter().sum() } else { known.waited[position(outcome)] }
 }
 
 /// The problems while requests are under way, of rows that were read between two looks at the
@@ -180,6 +172,7 @@ pub(super) fn metric_rows(page: &str) -> MeterRows {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ledger::position;
     use super::*;
 
     fn key() -> RowKey {
@@ -232,8 +225,7 @@ mod tests {
         let problems = at_rest(&clients(&[("admitted", 5)]), &meter(&[("admitted", 4), ("denied", 1)], 10));
         assert_eq!(
             only_problem(&problems),
-            "namespaces, shop, critical: the meter has 4 admitted; clients were answered 5, and up to 2 more may \
-             have this outcome"
+            "namespaces, shop, critical: the meter has 4 admitted; clients were answered 5, and 2 were cut"
         );
     }
 
@@ -255,21 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_refused_at_the_end_of_its_wait_has_the_outcome_of_its_reason_or_is_expired() {
-        let mut known = clients(&[("admitted", 5)]);
+    fn a_refusal_that_is_in_another_outcome_than_that_of_its_reason_is_found() {
+        let mut known = clients(&[("admitted", 5), ("denied", 1)]);
         let counts = known.get_mut(&key()).unwrap();
         (counts.cut, counts.cut_units) = (0, 0);
-        counts.waited[position("denied")] = 1;
-        for (outcome, is_right) in [("denied", true), ("expired", true), ("shed", false)] {
+        for (outcome, is_right) in [("denied", true), ("expired", false), ("shed", false)] {
             let metered = meter(&[("admitted", 5), (outcome, 1)], 10);
             assert_eq!(at_rest(&known, &metered).is_empty(), is_right, "{outcome}");
         }
-        let neither = at_rest(&known, &meter(&[("admitted", 5)], 10));
-        assert_eq!(
-            only_problem(&neither),
-            "namespaces, shop, critical: the meter has 5 requests; clients were answered 6, and 0 were cut"
-        );
-        assert!(!at_rest(&known, &meter(&[("admitted", 5), ("denied", 1), ("expired", 1)], 10)).is_empty());
     }
 
     #[test]

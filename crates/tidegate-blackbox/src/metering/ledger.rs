@@ -93,9 +93,6 @@ pub(super) struct ClientCounts {
     pub(super) cut: u64,
     /// Their units.
     pub(super) cut_units: u64,
-    /// Refused requests whose time to wait was over by then, by the outcome of their reason, in the
-    /// order of [`OUTCOMES`]: they have that outcome or are expired.
-    pub(super) waited: [u64; OUTCOMES.len()],
 }
 
 /// A request as the ledger counts it.
@@ -163,12 +160,6 @@ impl Ledger {
             row.cut += 1;
             row.cut_units += units;
         });
-    }
-
-    /// They were refused when their time to wait was over: they have this outcome, or are expired.
-    pub(super) fn waited(&self, entries: &[LedgerEntry], outcome: &str) {
-        let at = position(outcome);
-        self.each(entries, |row, _| row.waited[at] += 1);
     }
 
     /// Counts requests of a protocol for the report.

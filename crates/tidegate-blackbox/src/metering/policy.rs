@@ -14,9 +14,9 @@ pub(super) const TENANT_CLASSES: [(&str, &str); 2] = [("gold", "critical_plus"),
 pub(super) const RESOURCES: [&str; 2] = ["press", "bare"];
 
 /// How long requests wait for a place of `press` at most, in milliseconds.
-pub(super) const PRESS_WAIT_MS: u64 = 150;
+const PRESS_WAIT_MS: u64 = 150;
 /// How long they wait for the upstream of the proxy.
-pub(super) const PROXY_WAIT_MS: u64 = 120;
+const PROXY_WAIT_MS: u64 = 120;
 
 /// The policy with this number, from 0.
 pub(super) fn policy(number: u64, upstream: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Result};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_test_support::SplitMix64;
 use tidegate_wire::envoy::{Code, RateLimitRequest, RateLimitResponse};
@@ -38,11 +38,7 @@ pub(super) fn call(scope: CallerScope<'_>, seed: u64) -> Result<()> {
             None => GrpcClient::open(scope.address)?,
         };
         scope.ledger.begin(&entries);
-        let (asked_at, wait) = (Instant::now(), batch[0].longest_wait(Protocol::Rls));
-        let noted = |verdict: AnswerVerdict| {
-            let verdict = verdict.after(asked_at.elapsed(), wait);
-            settle_account(scope.ledger, Protocol::Rls, &entries, &verdict);
-        };
+        let noted = |verdict: AnswerVerdict| settle_account(scope.ledger, Protocol::Rls, &entries, &verdict);
         if random.below(20) == 0 {
             // It gives up after a while, and its connection with it.
             let patience = Duration::from_millis(random.below(PATIENCE_MS_MAX));
@@ -124,9 +120,9 @@ fn verdict(
     // Each request of a namespace has a limit that admits it, so an answer without one is that of a
     // domain that no policy has; or that of a request that has waited while the policy changed.
     let has_limits = answer.statuses.iter().all(|status| status.current_limit.is_some());
-    match (request.may_be_unknown() && !has_limits, request.longest_wait(Protocol::Rls)) {
+    match (request.may_be_unknown() && !has_limits, request.may_wait_over_rls()) {
         (false, _) => AnswerVerdict::Outcome("admitted"),
-        (true, None) => AnswerVerdict::NotOffered,
-        (true, Some(_)) => AnswerVerdict::Unknown,
+        (true, false) => AnswerVerdict::NotOffered,
+        (true, true) => AnswerVerdict::Unknown,
     }
 }

@@ -10,9 +10,7 @@ use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
 use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit};
 
 use super::ledger::{LedgerEntry, NONE, OTHER, RowKey};
-use super::policy::{
-    FEATURES, GUEST, NAMESPACES, PRESS_WAIT_MS, PROXY_WAIT_MS, RESOURCES, STRANGERS, TENANT_CLASSES,
-};
+use super::policy::{FEATURES, GUEST, NAMESPACES, RESOURCES, STRANGERS, TENANT_CLASSES};
 use crate::http1::with_body;
 use crate::resp::command;
 
@@ -131,21 +129,10 @@ impl MeteredRequest {
         Self { namespace: first.namespace, cost: first.cost, op, ..self }
     }
 
-    /// How long it waits at most, if it may wait.
-    pub(super) fn longest_wait(&self, protocol: Protocol) -> Option<Duration> {
-        let at_resource = match protocol {
-            Protocol::Proxy => Some(PROXY_WAIT_MS),
-            _ => self.resource.filter(|name| *name == "press").map(|_| PRESS_WAIT_MS),
-        };
-        let wait = match protocol {
-            Protocol::Proxy => at_resource,
-            // A question waits at a resource without being told to.
-            Protocol::Rls => self.wait_ms.or(at_resource),
-            Protocol::Http | Protocol::Resp => self.wait_ms,
-        };
-        let bounds = [at_resource, self.deadline_ms];
-        let wait = wait.map(|wait| bounds.into_iter().flatten().fold(wait, u64::min));
-        wait.map(Duration::from_millis)
+    /// Whether it may wait over Envoy's service, where a request waits at a resource without being
+    /// told to.
+    pub(super) fn may_wait_over_rls(&self) -> bool {
+        self.wait_ms.is_some() || self.resource == Some("press")
     }
 
     /// When the proxy gives it up.

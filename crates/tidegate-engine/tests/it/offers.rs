@@ -162,11 +162,11 @@ fn a_request_that_joined_a_line_and_whose_time_is_up_was_offered_and_ends_withou
 }
 
 #[test]
-fn a_request_that_joined_a_line_and_is_drained_was_offered_and_was_cancelled() {
+fn a_request_that_joined_a_line_and_is_drained_was_offered_and_ends_as_queue_full() {
     let Line { world, held, first, joined } = Line::new();
     world.engine.drain_waiting();
-    drop(world.resume(joined).refused());
-    Line::assert_ended(&world, OfferOutcome::Cancelled, [2, 1]);
+    assert_eq!(world.resume(joined).refused().reason(), Reason::QueueFull);
+    Line::assert_ended(&world, OfferOutcome::QueueFull, [2, 1]);
     drop((held, first));
     assert_eq!(world.stats().undecided(), 0);
 }

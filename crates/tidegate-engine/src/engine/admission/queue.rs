@@ -9,12 +9,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::gate::LocatedCounters;
-use tidegate_core::{
-    AccessOperation, Class, Gate, Plane, Reason, Refusal, RefusalDetails, RequestOutcome, Retry, Timestamp,
-};
+use tidegate_core::{AccessOperation, Class, Gate, Plane, Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use tidegate_overload::{
-    ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, PlaceRefusal, QueueCounts, QueueShed,
-    RequestRecord, ResourceId, RoomBounds, RoomUse, TurnVerdict,
+    ArrivalShed, Entrant, Group, Obstacle, Overload, PlaceRefusal, QueueCounts, QueueShed, RequestRecord,
+    ResourceId, RoomBounds, RoomUse, TurnVerdict,
 };
 
 use super::answer::{Mode, Stop};
@@ -287,17 +285,13 @@ impl Engine {
         let Denial { refusal, demand, seat, returns, counters } = denial;
         let demand = demand.map(Demand::unserved);
         let until = until(request);
-        let has_waited = seat.is_some();
         let (Some((obstacle, ask_at)), Ok(gate)) =
             (self.obstacle_of(&refusal, request, now), self.gate(request.namespace))
         else {
-            return refuse_finally(refusal, demand, None, now);
+            return refuse_finally(refusal, demand, now);
         };
-        if (until <= now || ask_at > until) && has_waited {
-            return refuse_after_wait(refusal, demand, now);
-        }
         if until <= now || ask_at > until {
-            return refuse_finally(refusal, demand, None, now);
+            return refuse_finally(refusal, demand, now);
         }
         let answer = if let Some(mut seat) = seat {
             let is_next = seat.moved(obstacle, returns, now);
@@ -310,7 +304,7 @@ impl Engine {
         let (seat, is_next) = match answer {
             RoomAnswer::Waits { seat, is_next } => (seat, is_next),
             RoomAnswer::Shed(ArrivalShed::Hopeless) => {
-                return refuse_finally(self.hopeless(request, until, now), demand, None, now);
+                return refuse_finally(self.hopeless(request, until, now), demand, now);
             }
             RoomAnswer::Shed(ArrivalShed::Marginal) => {
                 return self.shed_in_queue(QueueShed::Delay, request, Some(refusal), demand, now);
@@ -321,7 +315,7 @@ impl Engine {
                     Obstacle::Place(_) => self.queue_full(request, now),
                     Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
                 };
-                return refuse_finally(refusal, demand, None, now);
+                return refuse_finally(refusal, demand, now);
             }
         };
         if let (Obstacle::Place(_), Some(overload), Some(target)) =
@@ -342,10 +336,10 @@ impl Engine {
         let AtTurn { call, verdict, obstacle } = seat.at_turn(now);
         match call {
             Some(CallReason::Displaced) => {
-                return refuse_finally(self.queue_full(&asked, now), demand, None, now);
+                return refuse_finally(self.queue_full(&asked, now), demand, now);
             }
             Some(CallReason::Drained) => {
-                return refuse_finally(self.drained(&asked), demand, Some(OfferOutcome::Cancelled), now);
+                return refuse_finally(self.drained(&asked), demand, now);
             }
             Some(CallReason::Turn) | None => {}
         }
@@ -356,7 +350,7 @@ impl Engine {
         let is_due = call.is_some() || now >= ask_at;
         match (is_over, refusal) {
             (true, Some(refusal)) if !is_next => {
-                return refuse_finally(refusal, demand, Some(OfferOutcome::Expired), now);
+                return refuse_finally(refusal, demand, now);
             }
             (false, refusal) if !(is_next && is_due) => {
                 drop(lists);
@@ -401,14 +395,12 @@ impl Engine {
                 request,
             ))
         };
-        let (refusal, outcome) = match why {
-            QueueShed::Delay => (shed_by(PlaceRefusal::Delayed), None),
-            QueueShed::Expired => {
-                (refusal.or_else(|| shed_by(PlaceRefusal::Claimed)), Some(OfferOutcome::Expired))
-            }
-            QueueShed::TooLate => (Some(self.too_late(request, now)), None),
+        let refusal = match why {
+            QueueShed::Delay => shed_by(PlaceRefusal::Delayed),
+            QueueShed::Expired => refusal.or_else(|| shed_by(PlaceRefusal::Claimed)),
+            QueueShed::TooLate => Some(self.too_late(request, now)),
         };
-        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request, now)), demand, outcome, now)
+        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request, now)), demand, now)
     }
 
     /// The refusal of a request that would wait for longer than it may, or than leaves time for its
@@ -569,24 +561,11 @@ fn serve(seat: Seat, entrant: Option<Entrant>, holds: &mut Holds, now: Timestamp
     }
 }
 
-/// Refuses a request for good; it ends with `outcome`, or by default with that of its refusal.
-fn refuse_finally(
-    refusal: Refusal,
-    demand: Option<Demand>,
-    outcome: Option<OfferOutcome>,
-    now: Timestamp,
-) -> Step<'static> {
+/// Refuses a request for good. However long it has waited, it counts with the outcome of the reason
+/// that its answer names.
+fn refuse_finally(refusal: Refusal, demand: Option<Demand>, now: Timestamp) -> Step<'static> {
     if let Some(demand) = demand {
-        demand.end(outcome.unwrap_or_else(|| outcome_of(&refusal)), now);
-    }
-    Step::Decided(Decision::Refuse(Refused::from(refusal)))
-}
-
-/// Refuses a request for good whose time to wait is over: by its resource it counts with the
-/// outcome of its last attempt.
-fn refuse_after_wait(refusal: Refusal, demand: Option<Demand>, now: Timestamp) -> Step<'static> {
-    if let Some(demand) = demand {
-        demand.end_with(outcome_of(&refusal), RequestOutcome::Expired, now);
+        demand.end(outcome_of(&refusal), now);
     }
     Step::Decided(Decision::Refuse(Refused::from(refusal)))
 }
