@@ -33,6 +33,7 @@ mod resource_work;
 mod restart;
 mod shares;
 mod store_silence;
+mod undecidable_requests;
 mod unsettled_places;
 mod usage;
 mod world;

@@ -404,6 +404,52 @@ fn where_no_end_is_known_areas_are_by_units() {
 }
 
 #[test]
+fn where_some_ends_are_known_areas_are_by_place_time_alone_and_add_up_to_the_pressure() {
+    let mut world = World::new(1);
+    let asked = |feature, cost, length| Asked {
+        feature: Some(feature),
+        namespace: "shop",
+        class: Class::CriticalPlus,
+        cost,
+        length: Duration::from_secs(length),
+    };
+    for step in 0..150 {
+        // The end of most work is not known, and that of one feature only of a part.
+        for one in [asked("search", 4, 0), asked("reports", 2, 0)] {
+            let request = one.request().end_unknown();
+            let admitted = world.engine.admit(&request, world.now).unwrap().into_owned();
+            let Step::Decided(Decision::Admit(permit)) = admitted else { panic!("there is room at {step}") };
+            drop(permit);
+        }
+        for one in [asked("checkout", 1, 2), asked("reports", 1, 1)] {
+            let admitted = world.engine.admit(&one.request(), world.now).unwrap().into_owned();
+            let Step::Decided(Decision::Admit(permit)) = admitted else { panic!("there is room at {step}") };
+            let held = Held { asked: one, from: world.now, until: world.now.saturating_add(one.length) };
+            world.held.push(held);
+            world.holding.push((Holding::Permit(permit), held));
+        }
+        world.step(0);
+    }
+    let samples = world.samples();
+    assert_eq!(AreaMeasure::from_sample(&samples[0]), AreaMeasure::PlaceTime);
+    let units: BTreeMap<_, _> =
+        samples[0].features.iter().map(|row| (&*row.name, row.totals.units)).collect();
+    assert_eq!(units, [("checkout", 100), ("reports", 300), ("search", 400)].into());
+    let pressure = samples[0].pressure.unwrap();
+    let shown: BTreeMap<_, _> = areas(&samples[0], AreaOwner::Feature).into_iter().collect();
+    // The work without a known end has units, and no area.
+    let names: Vec<_> = shown.keys().copied().collect();
+    assert_eq!(names, ["checkout", "reports"]);
+    let sum: f64 = shown.values().sum();
+    assert!(pressure > 0.1 && (sum - pressure).abs() <= 0.01 * pressure, "{sum} of {pressure}");
+    let truth = world.truth(&samples[0], AreaOwner::Feature);
+    let all: f64 = truth.values().sum();
+    for (name, seconds) in truth {
+        assert!((shown[name] - pressure * seconds / all).abs() <= 0.01 * pressure, "{name}: {shown:?}");
+    }
+}
+
+#[test]
 fn a_step_of_the_clock_in_either_direction_gives_no_request_more_than_the_span() {
     let hour = Duration::from_hours(1);
     for is_forward in [true, false] {

@@ -92,12 +92,15 @@ impl Engine {
             for (demand, origin) in demands.iter_mut().zip(origins) {
                 *demand = origin.demand.map(Demand::unserved);
             }
-            // Those that follow were not asked, and end with it.
+            // Those that follow were not asked, and end with it. After a wait the request itself may not
+            // have been asked either: the caller is answered a refusal of it, and no error.
+            let is_answered = waited.rounds > 0 && matches!(stop, Stop::Fail(_));
+            let first_unasked = if is_answered { at } else { at + 1 };
             let end = |demands: Demands, own: OfferOutcome, outcome: RequestOutcome| {
                 for ((place, demand), request) in demands.into_iter().enumerate().zip(requests) {
                     match demand {
                         Some(demand) => demand.end_with(own, outcome, now),
-                        None if place > at => {
+                        None if place >= first_unasked => {
                             drop(self.meter_decided(&self.offered_by(request, now), outcome));
                         }
                         None => {}
