@@ -85,6 +85,88 @@ fn rows_of_the_same_tenant_add_up_and_the_largest_of_the_sum_are_kept() {
     assert_eq!((rows, sum.more), (vec![("carl", 9), ("ada", 6)], 2));
 }
 
+/// All that a member has counted: of each list the rows with these names, `none` and `other`, and
+/// so many more.
+fn all(member: &str, names: &[(&str, u64)], more: u64) -> UsageBody {
+    let sum: u64 = names.iter().map(|(_, admitted)| admitted).sum();
+    let rows: Vec<_> = names
+        .iter()
+        .map(|(name, admitted)| row("named", Some(name), *admitted, 0))
+        .chain([row("none", None, 1, 0), row("other", None, 2, 0)])
+        .collect();
+    serde_json::from_value(serde_json::json!({
+        "member": member, "since": "2026-11-20T23:00:00Z", "by": "offered",
+        "total": row("named", None, sum + 3, 0)["total"], "metering_bytes": 1_000,
+        "namespaces": rows, "more_namespaces": more, "features": rows, "more_features": more + 1,
+        "resources": rows, "more_resources": more + 2,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn totals_rows_and_the_numbers_of_further_ones_of_members_add_up_in_each_list() {
+    let mut sum = all("a", &[("api", 5), ("web", 4)], 10);
+    sum.add(&all("b", &[("web", 6), ("blog", 1)], 20));
+    assert_eq!((sum.total.offered, sum.total.units, sum.metering_bytes), (22, 44, 2_000));
+    let more = [sum.more_namespaces, sum.more_features, sum.more_resources];
+    assert_eq!(more, [30, 32, 34]);
+    for rows in [&sum.namespaces, &sum.features, &sum.resources] {
+        let counts: Vec<_> =
+            rows.iter().map(|row| (row.row, row.name.as_deref(), row.total.offered)).collect();
+        let (named, none, other) = (UsageRowKind::Named, UsageRowKind::None, UsageRowKind::Other);
+        assert_eq!(
+            counts,
+            [
+                (named, Some("api"), 5),
+                (named, Some("web"), 10),
+                (none, None, 2),
+                (other, None, 4),
+                (named, Some("blog"), 1)
+            ]
+        );
+    }
+    sum.keep_largest(2, by("units"));
+    for rows in [&sum.namespaces, &sum.features, &sum.resources] {
+        let names: Vec<_> = rows.iter().map(|row| row.name.as_deref()).collect();
+        assert_eq!(names, [Some("web"), Some("api")]);
+    }
+    assert_eq!([sum.more_namespaces, sum.more_features, sum.more_resources], [33, 35, 37]);
+}
+
+#[test]
+fn the_parts_of_a_namespace_at_members_add_up_each_by_itself() {
+    let member = |no_tenant: u64, other: u64, more: usize| {
+        let mut body = namespace("a", &[("ada", 5, 0)]);
+        (body.no_tenant.total.offered, body.other.total.offered) = (no_tenant, other);
+        (body.tracked, body.more) = (more + 1, more);
+        body
+    };
+    let mut sum = member(1, 20, 3);
+    sum.add(&member(2, 40, 4));
+    assert_eq!((sum.no_tenant.total.offered, sum.other.total.offered, sum.more), (3, 60, 7));
+    let text = words_of_namespace(&sum, by("offered"));
+    let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(line("(no tenant)").contains("  3  ") && line("(other tenants)").contains("  60  "), "{text}");
+    assert!(text.contains("and 7 more; list them"), "{text}");
+}
+
+#[test]
+fn refused_units_have_a_column_and_a_saturated_number_a_sentence() {
+    let mut body = namespace("a", &[("ada", 9, 3)]);
+    let text = words_of_namespace(&body, by("refused_units"));
+    let ada = text.lines().find(|line| line.starts_with("ada")).unwrap();
+    assert!(text.contains("REFUSED UNITS") && !text.contains("REPEATED"), "{text}");
+    assert_eq!(ada.split_whitespace().collect::<Vec<_>>()[..5], ["ada", "12", "9", "3", "6"], "{text}");
+    let is_said = |text: &str| text.contains("has reached 2^64 - 1");
+    assert!(!is_said(&text));
+    body.namespace.total.saturated = true;
+    assert!(is_said(&words_of_namespace(&body, by("offered"))));
+    let mut all = all("a", &[("api", 1)], 0);
+    assert!(!is_said(&words_of_all(&all, by("offered"))));
+    all.total.saturated = true;
+    assert!(is_said(&words_of_all(&all, by("offered"))));
+}
+
 #[test]
 fn every_member_is_named_with_its_since() {
     let member = |at: &str, member: &str| MemberUsage {

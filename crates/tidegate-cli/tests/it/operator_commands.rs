@@ -593,9 +593,20 @@ fn usage_of_several_members_is_added_up_or_says_which_one_does_not_answer() {
     let json = json_of(&one, &format!("usage api -n 1 --at {other}"));
     assert_eq!((json["members"].as_array().unwrap().len(), &json["sum"]["more"]), (2, &json!(1)));
     assert_eq!(json["sum"]["tenants"][0]["total"]["offered"], 3);
+    // The largest of the sum is the largest of neither, and rows are sorted by what is asked for.
+    for (at, words) in [(&one, "carl --cost 3"), (&other, "carl --cost 3"), (&one, "dora --cost 5")] {
+        assert_eq!(check(at, &format!("account={words}")), 0);
+    }
+    assert_eq!(check(&other, "account=bob --cost 4"), 0);
+    for (by, largest) in [("offered", "ada"), ("units", "carl")] {
+        let json = json_of(&one, &format!("usage api -n 1 --by {by} --at {other}"));
+        assert_eq!(json["sum"]["tenants"][0]["name"], *largest, "{json}");
+    }
+    let all = json_of(&one, &format!("usage --at {other}"));
+    assert_eq!(all["sum"]["total"]["offered"], 8, "{all}");
     // A member without a row of the tenant adds nothing.
     let bob = json_of(&one, &format!("usage api bob --at {other}"));
-    assert_eq!(bob["sum"]["tenant"]["total"]["offered"], 1, "{bob}");
+    assert_eq!(bob["sum"]["tenant"]["total"]["offered"], 2, "{bob}");
     let (code, _, err) = told(&one, None, &format!("usage api nobody --at {other}"));
     assert!(code == 2 && err.contains("is not tracked"), "{code} {err}");
     let (code, _, err) = told(&one, None, &format!("usage api --at {one}"));

@@ -306,6 +306,74 @@ async fn the_largest_rows_by_any_column_are_listed_and_the_others_counted() {
 }
 
 #[tokio::test]
+async fn refused_units_and_time_in_flight_sort_rows_and_every_list_counts_the_rows_that_it_leaves_out() {
+    let daemon = daemon().await;
+    let mut client = Connected::new(&daemon).await;
+    client.ask("shop", json!({ "cost": 9, "attributes": { "account": "ada", "part": "search" } })).await;
+    client.ask("shop", json!({ "cost": 21, "attributes": { "account": "bob" } })).await;
+    let held = json!({ "resource": "bare", "attributes": { "account": "carl", "class": "critical_plus" } });
+    let permit = client.ask("shop", held).await["permit"].clone();
+    client.ask("free", json!({ "cost": 3 })).await;
+    daemon.advance(Duration::from_millis(1500));
+    client.post("/v1/release", &json!({ "permit": permit })).await;
+    for (by, largest) in [("units", "ada"), ("refused_units", "bob"), ("place_time", "carl")] {
+        let shop = daemon.usage(&format!("/shop?n=1&by={by}")).await;
+        assert_eq!((&shop["tenants"][0]["name"], &shop["more"]), (&json!(largest), &json!(2)), "{by}");
+    }
+    let carl = daemon.usage("/shop/carl").await["tenant"].clone();
+    assert_eq!(outcomes(&carl), json!({ "admitted": 1 }));
+    assert_eq!(carl["classes"][0]["class"], "critical_plus");
+
+    let (all, first) = (daemon.usage("?n=100").await, daemon.usage("?n=1&by=units").await);
+    for list in ["namespaces", "features", "resources"] {
+        let [rows, one] = [&all, &first].map(|body| body[list].as_array().unwrap());
+        assert_eq!((one.len(), &all[format!("more_{list}")]), (1, &json!(0)), "{list}");
+        assert_eq!(first[format!("more_{list}")], rows.len() - 1, "{list}");
+        for column in ["offered", "units", "refused_units", "place_time_seconds"] {
+            let sum: f64 = rows.iter().map(|row| row["total"][column].as_f64().unwrap()).sum();
+            assert!((all["total"][column].as_f64().unwrap() - sum).abs() < 1e-9, "{column} of {list}: {all}");
+        }
+    }
+    assert_eq!(all["total"], first["total"], "the total is that of all rows, listed or not");
+    assert_eq!((&all["total"]["offered"], &all["total"]["units"]), (&json!(4), &json!(13)));
+}
+
+#[tokio::test]
+async fn a_settlement_of_2_to_the_63_units_saturates_and_marks_its_own_row_alone() {
+    let daemon = daemon().await;
+    let mut client = Connected::new(&daemon).await;
+    for (account, cost) in [("ada", 1_u64 << 63), ("ada", 1 << 63), ("bob", 2)] {
+        let body = json!({ "resource": "press", "attributes": { "tenant": account } });
+        let permit = client.ask("free", body).await["permit"].clone();
+        client.post("/v1/settle", &json!({ "permit": permit, "cost": cost })).await;
+    }
+    let total = async |path: &str| daemon.usage(path).await["tenant"]["total"].clone();
+    let (ada, bob) = (total("/free/ada").await, total("/free/bob").await);
+    assert_eq!((&ada["true_units"], &ada["saturated"]), (&json!(u64::MAX), &json!(true)));
+    assert_eq!((&bob["true_units"], bob["saturated"] == true), (&json!(2), false));
+}
+
+/// A caller of the routes of requests.
+struct Connected(Client);
+
+impl Connected {
+    async fn new(daemon: &Daemon) -> Self {
+        Self(Client::connect(daemon.http()).await)
+    }
+
+    /// The answer to a check of a namespace, whatever it is.
+    async fn ask(&mut self, namespace: &str, mut body: Value) -> Value {
+        body["namespace"] = namespace.into();
+        self.0.post("/v1/check", &body.to_string()).await.json()
+    }
+
+    async fn post(&mut self, route: &str, body: &Value) {
+        let answer = self.0.post(route, &body.to_string()).await;
+        assert_eq!(answer.status, 200, "{route} {body}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn without_tenants_to_track_all_of_them_are_other_and_namespaces_count_as_before() {
     let handle = start(&format!("metering: {{ tenants: 0 }}\n{ONE}{API}")).await;
     let mut client = connect(&handle).await;
