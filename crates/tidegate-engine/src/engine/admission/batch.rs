@@ -92,8 +92,8 @@ impl Engine {
             for (demand, origin) in demands.iter_mut().zip(origins) {
                 *demand = origin.demand.map(Demand::unserved);
             }
-            // Those that follow were not asked, and end with it. After a wait the request itself may not
-            // have been asked either: the caller is answered a refusal of it, and no error.
+            // Those that follow were not asked, and end with it. After a wait the request itself
+            // may not have been asked either: its caller is answered a refusal, and no error.
             let is_answered = waited.rounds > 0 && matches!(stop, Stop::Fail(_));
             let first_unasked = if is_answered { at } else { at + 1 };
             let end = |demands: Demands, own: OfferOutcome, outcome: RequestOutcome| {
