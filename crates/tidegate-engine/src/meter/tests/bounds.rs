@@ -75,14 +75,14 @@ fn count_in_every_column(meter: &UsageMeter, of: &MeteredRows<'_>) {
     for class in Class::ALL {
         let subject = MeteredRows { class, ..*of };
         for outcome in RequestOutcome::ALL {
-            drop(meter.decided(&subject, repeated, outcome, 4, START));
+            drop(meter.decide(&subject, repeated, outcome, 4, START));
         }
         for true_units in [3, 5] {
-            let account = meter.decided(&subject, repeated, RequestOutcome::Admitted, 4, START);
-            account.settle(Some(true_units), 4);
+            let account = meter.decide(&subject, repeated, RequestOutcome::Admitted, 4, START);
+            meter.settle(&account, Some(true_units), 4);
             account.served(second);
         }
-        meter.decided(&subject, repeated, RequestOutcome::Admitted, 4, START).undo(4);
+        meter.decide(&subject, repeated, RequestOutcome::Admitted, 4, START).undo(meter, 4);
         meter.report(&subject, 1, START);
         meter.refund(&subject, 1, START);
         under_way.push(meter.offered(&subject, repeated, START));
@@ -132,9 +132,9 @@ fn a_tracked_tenant_with_every_column_of_every_class_takes_at_most_1_kib_and_a_t
                 let subject = MeteredRows { feature: features[number % 2], ..of(name) };
                 for class in Class::ALL {
                     let subject = MeteredRows { class, ..subject };
-                    drop(meter.decided(&subject, Offer::default(), RequestOutcome::Admitted, 1, START));
+                    drop(meter.decide(&subject, Offer::default(), RequestOutcome::Admitted, 1, START));
                     let base = MeteredRows { tenant: None, ..subject };
-                    drop(meter.decided(&base, Offer::default(), RequestOutcome::Admitted, 1, START));
+                    drop(meter.decide(&base, Offer::default(), RequestOutcome::Admitted, 1, START));
                 }
             }
         });
