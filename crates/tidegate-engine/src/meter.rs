@@ -33,6 +33,7 @@ mod usage;
 #[cfg(not(tidegate_loom))]
 mod tests;
 
+use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -211,6 +212,31 @@ impl UsageMeter {
     /// Counts units that are refunded. The tenant is tracked as one that makes a request.
     pub(crate) fn refund(&self, subject: &MeteredRows<'_>, units: u64, now: Timestamp) {
         self.with_rows(subject, now, |_, rows| rows.add(RowAmount::Refunded, units));
+    }
+
+    /// An admitted request is settled: it was charged `charged` units and took `true_units`, or
+    /// nobody says how many. Its work was in flight for so long.
+    pub(crate) fn settle(
+        &self,
+        account: &MeterAccount,
+        (true_units, charged): (Option<u64>, u64),
+        place_time: Duration,
+    ) {
+        let true_units = true_units.unwrap_or(charged);
+        self.with_account(account, |rows| rows.settle(true_units, charged, place_time));
+        account.serve();
+    }
+
+    /// The admission of a request is undone: it is cancelled, and its `units` are not used.
+    pub(crate) fn undo(&self, account: &MeterAccount, units: u64) {
+        self.with_account(account, |rows| rows.undo(units));
+    }
+
+    fn with_account(&self, account: &MeterAccount, act: impl Fn(&RowCombination)) {
+        match account.rows() {
+            Ok(rows) => act(rows),
+            Err(key) => self.with_base(key, |rows| act(rows)),
+        }
     }
 
     /// Lets `act` have the rows that a request without names counts in.

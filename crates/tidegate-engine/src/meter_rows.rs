@@ -224,8 +224,7 @@ impl MeterRows {
         act(&self.meter.make_names(key, &subject, of.now))
     }
 
-    /// The key of a request's rows but for its names; `None` if its namespace is none of the
-    /// policy's.
+    /// The key of the rows of a request but for its names; `None` if no policy has its namespace.
     #[inline]
     fn key(&self, of: &Offered<'_, '_>) -> Option<RowsKey> {
         let namespace = *self.namespaces.get(of.issuer.namespace as usize)?;

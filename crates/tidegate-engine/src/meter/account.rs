@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use tidegate_core::{RequestOutcome, Timestamp};
 
-use super::UsageMeter;
 use super::in_flight_sum::InFlightMark;
 use super::metered_rows::RowsKey;
 use super::row_columns::{RowAmount, UNDER_WAY};
-use super::row_combination::RowCombination;
+use super::row_combination::{RowCombination, nanos};
 use crate::fault::Fault;
 
 /// The rows of a decided request. While it is in flight, they know since when.
@@ -55,25 +54,16 @@ impl MeterAccount {
         Some((self.rows.as_deref()?, InFlightMark::from_number(self.key_or_mark)?))
     }
 
-    /// The admitted request is settled: it was charged `charged` units and took `true_units`, or
-    /// nobody says how many. Its work was in flight for so long.
-    pub(crate) fn settle(
-        &self,
-        meter: &UsageMeter,
-        (true_units, charged): (Option<u64>, u64),
-        place_time: Duration,
-    ) {
-        let true_units = true_units.unwrap_or(charged);
-        self.with_rows(meter, |rows| {
-            rows.add(RowAmount::TrueUnits, true_units);
-            if true_units > charged {
-                rows.add(RowAmount::SettledMore, true_units - charged);
-            } else if charged > true_units {
-                rows.add(RowAmount::SettledLess, charged - true_units);
-            }
-            rows.add(RowAmount::PlaceTime, nanos(place_time));
-        });
-        self.serve();
+    /// Its rows, or the key by which they are found.
+    pub(crate) fn rows(&self) -> Result<&RowCombination, RowsKey> {
+        self.rows.as_deref().ok_or(RowsKey::from_number(self.key_or_mark))
+    }
+
+    /// The place time of the request is counted; it ends next.
+    pub(crate) fn serve(&self) {
+        if let Some((rows, mark)) = self.in_flight() {
+            rows.in_flight.serve(mark);
+        }
     }
 
     /// The work of a request that held a place has ended, and was in flight for so long.
@@ -90,28 +80,6 @@ impl MeterAccount {
     fn end(&self) {
         if let Some((rows, mark)) = self.in_flight() {
             rows.in_flight.end(mark);
-        }
-    }
-
-    fn serve(&self) {
-        if let Some((rows, mark)) = self.in_flight() {
-            rows.in_flight.serve(mark);
-        }
-    }
-
-    /// The admission is undone: it is cancelled, and its `units` are not used.
-    pub(crate) fn undo(self, meter: &UsageMeter, units: u64) {
-        self.with_rows(meter, |rows| {
-            rows.count(RequestOutcome::Admitted.index(), 1_u64.wrapping_neg());
-            rows.count(RequestOutcome::Cancelled.index(), 1);
-            rows.add(RowAmount::UnitsUndone, units);
-        });
-    }
-
-    fn with_rows(&self, meter: &UsageMeter, act: impl Fn(&RowCombination)) {
-        match &self.rows {
-            None => meter.with_base(RowsKey::from_number(self.key_or_mark), |rows| act(rows)),
-            Some(rows) => act(rows),
         }
     }
 }
@@ -187,9 +155,4 @@ fn end(rows: &Arc<RowCombination>, outcome: RequestOutcome, units: u64, waited: 
     if !waited.is_zero() {
         rows.add(RowAmount::Wait, nanos(waited));
     }
-}
-
-/// Whole nanoseconds; more than 584 years are 584 years.
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,6 @@
 //! The rows that some requests count in, with what one thread has counted and no row has yet.
 
+use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -146,8 +147,7 @@ impl RowCombination {
         }
     }
 
-    /// [`Self::count_decided`] where no sum comes to its end by it; otherwise it counts nothing, and
-    /// is false.
+    /// The same where no sum comes to its end by it; otherwise it counts nothing, and is false.
     #[inline]
     pub(crate) fn count_small(&self, decided: Decided) -> bool {
         let amount = if decided.outcome == RequestOutcome::Admitted {
@@ -170,6 +170,25 @@ impl RowCombination {
         }
         sum.fetch_add(decided.units, Ordering::Relaxed);
         true
+    }
+
+    /// An admitted request is settled: it was charged `charged` units and took `true_units`. Its
+    /// work was in flight for so long.
+    pub(crate) fn settle(&self, true_units: u64, charged: u64, place_time: Duration) {
+        self.add(RowAmount::TrueUnits, true_units);
+        if true_units > charged {
+            self.add(RowAmount::SettledMore, true_units - charged);
+        } else if charged > true_units {
+            self.add(RowAmount::SettledLess, charged - true_units);
+        }
+        self.add(RowAmount::PlaceTime, nanos(place_time));
+    }
+
+    /// An admission is undone: it is cancelled, and its `units` are not used.
+    pub(crate) fn undo(&self, units: u64) {
+        self.count(RequestOutcome::Admitted.index(), 1_u64.wrapping_neg());
+        self.count(RequestOutcome::Cancelled.index(), 1);
+        self.add(RowAmount::UnitsUndone, units);
     }
 
     /// Adds the units of a request with this outcome.
@@ -248,4 +267,9 @@ impl Drop for RowCombination {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+/// Whole nanoseconds; more than 584 years are 584 years.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -32,8 +32,8 @@ impl UsageMeter {
     }
 
     /// Settles a request that took no time.
-    fn settle(&self, account: &MeterAccount, true_units: Option<u64>, charged: u64) {
-        account.settle(self, (true_units, charged), Duration::ZERO);
+    fn settle_units(&self, account: &MeterAccount, true_units: Option<u64>, charged: u64) {
+        self.settle(account, (true_units, charged), Duration::ZERO);
     }
 }
 

@@ -55,7 +55,8 @@ impl Engine {
         if let (Some(account), Some(meter)) = (holds.take_account(), &self.shared.meter) {
             let until_now = || now.saturating_since(holds.limits.admitted_at());
             let place_time = completion.ended_after.unwrap_or_else(until_now);
-            account.settle(meter, (completion.true_cost, holds.limits.cost().units()), place_time);
+            let units = (completion.true_cost, holds.limits.cost().units());
+            meter.settle(&account, units, place_time);
         }
         let Holds { limits, beside, .. } = holds;
         let end = completion.work_end();
@@ -148,7 +149,7 @@ impl Engine {
     /// be sent.
     pub(crate) fn take_back(&self, mut holds: Holds, now: Timestamp) -> Option<Batch> {
         if let (Some(account), Some(meter)) = (holds.take_account(), &self.shared.meter) {
-            account.undo(meter, holds.limits.cost().units());
+            meter.undo(&account, holds.limits.cost().units());
         }
         let Holds { limits, beside, .. } = holds;
         let BesideLimits::Other { holds: OtherHolds { leased, units, place, stored, loan, .. }, .. } = beside

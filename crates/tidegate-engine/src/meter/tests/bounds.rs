@@ -79,10 +79,10 @@ fn count_in_every_column(meter: &UsageMeter, of: &MeteredRows<'_>) {
         }
         for true_units in [3, 5] {
             let account = meter.decide(&subject, repeated, RequestOutcome::Admitted, 4, START);
-            meter.settle(&account, Some(true_units), 4);
+            meter.settle_units(&account, Some(true_units), 4);
             account.served(second);
         }
-        meter.decide(&subject, repeated, RequestOutcome::Admitted, 4, START).undo(meter, 4);
+        meter.undo(&meter.decide(&subject, repeated, RequestOutcome::Admitted, 4, START), 4);
         meter.report(&subject, 1, START);
         meter.refund(&subject, 1, START);
         under_way.push(meter.offered(&subject, repeated, START));

@@ -431,7 +431,7 @@ impl Pair {
         };
         let place = self.below(1 << 41);
         let (account, request, charged) = &self.admitted[chosen];
-        account.settle(&self.meter, (true_units, *charged), Duration::from_nanos(place));
+        self.meter.settle(account, (true_units, *charged), Duration::from_nanos(place));
         let (took, charged) = (i128::from(true_units.unwrap_or(*charged)), i128::from(*charged));
         let (more, less) = ((took - charged).max(0), (charged - took).max(0));
         let change = WideRow { true_units: took, more, less, place: place.into(), ..WideRow::default() };
@@ -462,7 +462,7 @@ impl Pair {
         }
         let chosen = self.below(self.admitted.len() as u64) as usize;
         let (account, request, units) = self.admitted.swap_remove(chosen);
-        account.undo(&self.meter, units);
+        self.meter.undo(&account, units);
         let mut change = WideRow { undone: units.into(), ..WideRow::default() };
         change.outcomes[RequestOutcome::Admitted.index()] = -1;
         change.outcomes[RequestOutcome::Cancelled.index()] = 1;

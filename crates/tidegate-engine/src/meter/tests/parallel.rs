@@ -45,7 +45,7 @@ fn sums_are_exact_at_rest_in_every_dimension_and_never_fall_meanwhile() {
                 let account = meter.decide(&subject, Offer::default(), outcome, 3, now);
                 if outcome == RequestOutcome::Admitted {
                     units.fetch_add(3, Ordering::SeqCst);
-                    meter.settle(&account, Some(2), 3);
+                    meter.settle_units(&account, Some(2), 3);
                 }
             }
             done.fetch_add(1, Ordering::SeqCst);
@@ -54,7 +54,7 @@ fn sums_are_exact_at_rest_in_every_dimension_and_never_fall_meanwhile() {
                 (Some(mut open), 0) => {
                     units.fetch_add(5, Ordering::SeqCst);
                     let account = open.decide(RequestOutcome::Admitted, 5, Duration::from_nanos(1)).unwrap();
-                    meter.settle(&account, None, 5);
+                    meter.settle_units(&account, None, 5);
                 }
                 (open, _) => drop(open),
             }

@@ -81,10 +81,10 @@ fn a_settlement_of_2_to_the_63_saturates_its_own_rows_is_marked_and_moves_no_oth
         .map(|name| meter.decide(&of_tenant(namespace, name), Offer::default(), ADMITTED, 1, START))
         .collect();
     let true_units = |name| Usage::sum(&meter.tenant_usage("api", name).unwrap().classes);
-    meter.settle(&accounts[2], Some(4), 1);
-    meter.settle(&accounts[0], Some(1 << 63), 1);
+    meter.settle_units(&accounts[2], Some(4), 1);
+    meter.settle_units(&accounts[0], Some(1 << 63), 1);
     assert_eq!((true_units("ada").true_units, true_units("ada").is_saturated), (1 << 63, false));
-    meter.settle(&accounts[1], Some(1 << 63), 1);
+    meter.settle_units(&accounts[1], Some(1 << 63), 1);
     assert_eq!((true_units("ada").true_units, true_units("ada").is_saturated), (u64::MAX, true));
     assert_eq!((true_units("bob").true_units, true_units("bob").is_saturated), (4, false));
     let usage = total(&meter.namespace_usage("api").unwrap());
@@ -122,7 +122,7 @@ fn the_row_that_was_used_longest_ago_makes_room_and_is_not_lost() {
     assert_eq!((back.since, Usage::sum(&back.classes).offered()), (at(3), 1));
     // The request from before goes on in `other`.
     let account = account.decide(ADMITTED, 4, Duration::from_millis(1)).unwrap();
-    meter.settle(&account, Some(6), 4);
+    meter.settle_units(&account, Some(6), 4);
     assert_eq!((other().under_way, other().outcome(ADMITTED), other().true_units), (0, 2, 6));
     assert_eq!(total_of_tenants(&meter, "api"), total(&meter.namespace_usage("api").unwrap()));
 }
@@ -150,7 +150,7 @@ fn an_admission_that_is_undone_is_cancelled_and_used_nothing() {
     let meter = meter(10);
     let namespace = meter.namespace("api", START);
     let account = meter.decide(&of_tenant(namespace, "ada"), Offer { is_repeated: true }, ADMITTED, 9, START);
-    account.undo(&meter, 9);
+    meter.undo(&account, 9);
     let usage = total(&meter.namespace_usage("api").unwrap());
     assert_eq!((usage.outcome(ADMITTED), usage.outcome(RequestOutcome::Cancelled)), (0, 1));
     assert_eq!((usage.units, usage.repeated, usage.offered()), (0, 1, 1));
