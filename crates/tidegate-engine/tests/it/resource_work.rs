@@ -474,6 +474,8 @@ fn the_memory_of_work_is_in_the_bytes_of_the_meter() {
     world.observe();
     let before = world.engine.metering_bytes();
     (0..50).for_each(|_| world.step(2));
+    // A reader lets the rows have what threads have counted.
+    drop(world.engine.usage());
     let (after, work) =
         (world.engine.metering_bytes(), world.engine.take_resource_work(SpanEnd::at(world.now)));
     let [app] = &work[..] else { panic!("{work:?}") };
