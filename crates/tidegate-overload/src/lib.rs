@@ -36,6 +36,7 @@ mod backoff;
 mod builder;
 mod cursor;
 mod fault;
+mod features;
 mod history;
 mod levels;
 mod namespaces;
@@ -55,6 +56,9 @@ mod tick;
 pub use builder::{OverloadBuilder, OverloadError};
 pub use cursor::marginal_rank::MarginalRank;
 pub use cursor::{COHORTS, Cursor, RequestLevel};
+pub use features::config::{
+    FeatureConfig, FeatureConfigError, FeatureLevelConfig, FeatureMode, FeatureScope, OnDisable,
+};
 pub use history::{
     AreaMeasure, AreaOwner, HISTORY_FINE, HISTORY_KEPT, HISTORY_NAME_BYTES_MAX, HISTORY_NAMES_MAX,
     HISTORY_SPAN, HistoryBreak, HistorySample, HistorySet, OTHER_NAME, PRESSURE_MAX, PressureMean,

@@ -1,0 +1,3 @@
+//! Features that degrade at a threshold and come back when they fit again.
+
+pub(crate) mod config;
