@@ -82,7 +82,7 @@ pub(crate) fn check(
         report,
     );
     let signals = resources::signals(config.signals.as_deref(), &resources, &top.key("signals"), report);
-    let features = features::features(config.features.as_deref(), &top.key("features"), report);
+    let features = features::features(config.features.as_deref(), &resources, &top.key("features"), report);
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
     let raw_proxy = config.proxy.unwrap_or_default();
@@ -93,13 +93,14 @@ pub(crate) fn check(
         &top.key("proxy"),
         report,
     );
+    let listen = config.listen.as_ref();
+    let has_other_listeners = listen.is_some_and(|listen| listen.grpc.is_some() || listen.resp.is_some());
+    let has_proxy = listen.is_some_and(|listen| listen.proxy.is_some());
+    let is_only_proxied = has_proxy && !has_other_listeners && config.authorize.is_none();
+    let has_api_callers = !is_only_proxied || listen.is_some_and(|listen| listen.http.is_some());
     // Sections are compared with each other only when each of them is complete.
     if !report.has_problems() {
         features::warn(&features, &namespaces, config.namespaces.as_ref(), &proxy.routes, report);
-        let listen = config.listen.as_ref();
-        let has_other_listeners = listen.is_some_and(|listen| listen.grpc.is_some() || listen.resp.is_some());
-        let has_proxy = listen.is_some_and(|listen| listen.proxy.is_some());
-        let is_only_proxied = has_proxy && !has_other_listeners && config.authorize.is_none();
         routes_and_limits::warn(&namespaces, &proxy.routes, is_only_proxied, report);
         let raw_routes = raw_proxy.routes.as_deref().unwrap_or_default();
         unreachable_route::warn(&proxy.routes, raw_routes, &top.key("proxy").key("routes"), report);
@@ -150,6 +151,7 @@ pub(crate) fn check(
     }
     if !report.has_problems() {
         resources::resource_mismatch::warn(&policy, report);
+        features::feature_mismatch::warn(&policy, has_api_callers, report);
     }
     policy
 }

@@ -4,7 +4,6 @@ mod address;
 pub mod authorization;
 pub mod claims;
 pub mod envoy;
-mod feature;
 mod listener;
 pub mod planes;
 pub mod proxy;
@@ -18,7 +17,6 @@ pub use self::address::{Address, NotAnAddress};
 use self::authorization::Grant;
 use self::claims::RequestClaims;
 use self::envoy::EnvoyRatelimit;
-pub use self::feature::FeaturePolicy;
 pub use self::listener::{ListenerPolicy, ListenerRole, Tls};
 use self::proxy::Proxy;
 use self::resources::ResourcePolicy;
@@ -34,7 +32,7 @@ pub use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::limit::{Consistency, Mode};
 use tidegate_core::limit::{CostRow, Plans};
 use tidegate_core::{Limit, NamespaceConfig, Rate, WhenFull};
-use tidegate_overload::{Overload, OverloadBuilder, SignalConfig};
+use tidegate_overload::{FeatureConfig, Overload, OverloadBuilder, SignalConfig};
 
 /// The seed of the cohorts: the same on all members of a fleet, so that all shed the same tenants.
 /// The cohorts move with time, so that no tenant is always among the first.
@@ -67,9 +65,10 @@ pub struct Policy {
     pub resources: Vec<ResourcePolicy>,
     /// The signals in the order of the file. May be empty.
     pub signals: Vec<SignalConfig>,
-    /// The features of the services in the order of the file, at most
-    /// [`FeaturePolicy::COUNT_MAX`], with names of their own. May be empty.
-    pub features: Vec<FeaturePolicy>,
+    /// The features of the services in the order of the file, at most 1000, with names of their
+    /// own. Those with levels name one of the resources; those without are only counted. May be
+    /// empty.
+    pub features: Vec<FeatureConfig>,
     /// The grants of callers; empty: every caller that reaches a listener may do everything.
     pub authorization: Vec<Grant>,
     /// Where gateway subrequests get their namespace and attributes from.

@@ -155,6 +155,11 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Whether something at `path`, above it or below it is misshapen.
+    pub(crate) fn is_misshapen(&self, path: &Path) -> bool {
+        self.misshapen.iter().any(|broken| broken.is_in_line_with(path))
+    }
+
     /// Adds a problem of meaning with the value at `path`.
     pub(crate) fn value(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
         self.meaning(path, ProblemSpot::Value, &what.to_string(), &fix.to_string());
@@ -225,7 +230,7 @@ impl<'a> Report<'a> {
     fn meaning(&mut self, path: &Path, spot: ProblemSpot, what: &str, fix: &str) {
         // Looking up the position takes time that is linear in the file; for what is dropped anyway
         // that adds up.
-        if self.is_full() || self.misshapen.iter().any(|broken| broken.is_in_line_with(path)) {
+        if self.is_full() || self.is_misshapen(path) {
             return;
         }
         let (at, value) = self.locate(path, spot);

@@ -13,6 +13,7 @@
 pub(crate) mod authorization;
 pub(crate) mod claims;
 pub(crate) mod envoy;
+pub(crate) mod features;
 pub(crate) mod json_value;
 pub(crate) mod limit;
 pub(crate) mod matcher;
@@ -33,6 +34,7 @@ use serde::Deserialize;
 use authorization::GrantConfig;
 use claims::RequestForm;
 use envoy::EnvoyRatelimitConfig;
+use features::FeatureForm;
 use limit::LimitConfig;
 use name_map::NameMap;
 use planes::{AccountForm, NodeForm};
@@ -42,6 +44,7 @@ use resources::{ResourceConfig, SignalForm};
 use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig, MeteringConfig};
 use store::StoreConfig;
 use tables::TableForm;
+use text_or::TextOr;
 
 /// The configuration of `tidegate serve`, in one YAML file.
 ///
@@ -88,11 +91,12 @@ pub(crate) struct Config {
     /// none besides.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) signals: Option<Vec<SignalForm>>,
-    /// The names of the features of the services, as `[thumbnails, search]`, at most 1000. A
-    /// request that names one of them (`feature` of a route and of `request`) counts under that
-    /// name, and any other request as `other`; it decides nothing. Default: `[]`.
+    /// The features of the services, at most 1000: names, as `[thumbnails, search]`, or features
+    /// with levels, which degrade under load and come back. A request that names one of them
+    /// (`feature` of a route and of `request`) counts under that name, and any other request as
+    /// `other`. Default: `[]`.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
-    pub(crate) features: Option<Vec<String>>,
+    pub(crate) features: Option<Vec<TextOr<FeatureForm>>>,
     /// The grants of callers. With at least one grant, a caller without a grant is refused
     /// everywhere except health and the reverse proxy. Default: none, and then every caller that
     /// reaches a listener may do everything.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::raw::authorization::GrantConfig;
 use crate::raw::claims::{AccessForm, ClassForm, RequestForm};
 use crate::raw::envoy::{EnvoyHeadersConfig, EnvoyRatelimitConfig};
+use crate::raw::features::{FeatureForm, FeatureLevelForm};
 use crate::raw::limit::{
     CalendarConfig, ConcurrencyConfig, FixedConfig, KeyPartForm, LimitConfig, NumbersConfig, OnExceedConfig,
     RollingConfig,
@@ -154,7 +155,9 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             .section::<WeightsForm>("resources.NAME.queue.weights")
             .section::<DelayTargetForm>("resources.NAME.queue.delay_target")
             .section::<MinShareForm>("resources.NAME.queue.min_share")
-            .section::<SignalForm>("signals[]"),
+            .section::<SignalForm>("signals[]")
+            .section::<FeatureForm>("features[]")
+            .section::<FeatureLevelForm>("features[].levels[]"),
         ReferencePage::new(&["authorization"]).section::<GrantConfig>("authorization[]"),
         ReferencePage::new(&["authorize"]).section::<AuthorizeConfig>("authorize"),
         ReferencePage::new(&["proxy"])

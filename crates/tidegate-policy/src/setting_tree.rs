@@ -164,6 +164,11 @@ fn is_of_limits(mapping: Mapping, key: &str) -> bool {
     mapping.name == "namespace" && ["limits", "defaults"].contains(&key)
 }
 
+/// Whether it is a feature that is only counted, whose other keys say nothing.
+fn is_feature_without_levels(mapping: Mapping, entries: &Map<String, Value>) -> bool {
+    mapping.name == "feature" && entries["levels"].as_array().is_none_or(Vec::is_empty)
+}
+
 /// Puts `value` at the end of `path`.
 fn put(tree: &mut Value, path: &[Segment], value: Value) {
     let (inner, rest) = match path {
@@ -212,7 +217,9 @@ impl SettingLeaves {
                         self.add_leaf(of, &names.collect(), &at, traits);
                     } else if !is_of_limits(mapping, key) {
                         let is_request = mapping.name == "namespace" && key == "request";
-                        let is_implied = traits.is_implied || is_request && is_default(of, inner);
+                        let is_default_request = is_request && is_default(of, inner);
+                        let is_of_levels = is_feature_without_levels(mapping, entries) && key != "levels";
+                        let is_implied = traits.is_implied || is_default_request || is_of_levels;
                         self.add_tree(of, inner, &at, KeyTraits { is_implied, ..traits });
                     }
                 }

@@ -32,9 +32,8 @@ pub(super) fn authorization(raw: Option<&[GrantConfig]>, path: &Path, report: &m
 fn grant(raw: &GrantConfig, index: usize, path: &Path, report: &mut Report<'_>) -> Option<Grant> {
     let namespaces = namespaces(&raw.namespaces, &path.key("namespaces"), report);
     let verbs = verbs(raw, path, report);
-    if verbs.has(Verb::Inspect) && namespaces != Namespaces::All {
-        let what = "metrics and refused keys are not of one namespace, so `inspect` is of no use here";
-        report.warn(&path.key("verbs"), what, "write `namespaces: [\"*\"]`, or leave `inspect` out");
+    if namespaces != Namespaces::All {
+        useless_verbs(verbs, &path.key("verbs"), report);
     }
     let credential = credential(raw, path, report)?;
     let name = raw.name.clone().unwrap_or_else(|| match &credential {
@@ -58,6 +57,19 @@ fn verbs(raw: &GrantConfig, path: &Path, report: &mut Report<'_>) -> Verbs {
         report.value(&path.key("verbs"), "a grant without verbs permits nothing", "name some, or remove it");
     }
     verbs.iter().copied().collect()
+}
+
+/// Warns about verbs that a grant needs all namespaces for.
+fn useless_verbs(verbs: Verbs, path: &Path, report: &mut Report<'_>) {
+    for (verb, things) in
+        [(Verb::Inspect, "metrics and refused keys"), (Verb::Signal, "signals"), (Verb::Feature, "features")]
+    {
+        if verbs.has(verb) {
+            let verb = verb.as_str();
+            let what = format!("{things} are not of one namespace, so `{verb}` is of no use here");
+            report.warn(path, what, format!("write `namespaces: [\"*\"]`, or leave `{verb}` out"));
+        }
+    }
 }
 
 fn namespaces(raw: &[String], path: &Path, report: &mut Report<'_>) -> Namespaces {

@@ -119,11 +119,14 @@ pub enum Verb {
     /// Send values of signals, from which load levels are made. A signal is not of one namespace,
     /// so the grant needs `"*"`.
     Signal,
+    /// Pin features at a level, and remove pins. A feature is not of one namespace, so the grant
+    /// needs `"*"`.
+    Feature,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Check,
         Self::Report,
         Self::Refund,
@@ -133,6 +136,7 @@ impl Verb {
         Self::Change,
         Self::Place,
         Self::Signal,
+        Self::Feature,
     ];
 
     /// The name in policies and answers.
@@ -147,6 +151,7 @@ impl Verb {
             Self::Change => "change",
             Self::Place => "place",
             Self::Signal => "signal",
+            Self::Feature => "feature",
         }
     }
 }

@@ -87,7 +87,7 @@ impl Section {
     /// The path of one of its keys.
     fn path_of(&self, key: &str) -> String {
         match self.heading.split(',').next() {
-            Some(path) if !self.is_file() => format!("{path}.{key}"),
+            Some(path) if !self.is_file() => format!("{}.{key}", path.replace("[]", "")),
             _ => key.to_owned(),
         }
     }
@@ -229,6 +229,7 @@ fn kind_of(schema: &Value) -> String {
     match schema["type"].as_str() {
         Some("string") => "text".to_owned(),
         Some("integer") => "whole number".to_owned(),
+        Some("number") => "number".to_owned(),
         Some("boolean") => "`true`, `false`".to_owned(),
         Some("array") => {
             let of = kind_of(&schema["items"]);

@@ -113,6 +113,10 @@ fn others(schema: &Value, value: &Value) -> Vec<Value> {
     let words = words_of(resolved).map(Value::from);
     let mut others: Vec<Value> = match value {
         Value::Bool(is) => vec![Value::Bool(!is)],
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or(0.0);
+            vec![(number / 2.0).into(), (number + 0.01).into()]
+        }
         Value::Number(number) => {
             let number = number.as_u64().unwrap_or(1);
             vec![(number + 1).into(), number.saturating_sub(1).into(), (number * 2).into()]

@@ -127,6 +127,16 @@ fn looking_at_what_is_not_of_one_namespace_takes_all_of_them() {
     let text = policy("  - { token_file: a, namespaces: [api], verbs: [check, inspect] }\n");
     let warnings = parse("tidegate.yaml", &text, &environment).unwrap().warnings;
     assert!(warnings[0].to_string().contains("`inspect` is of no use"), "{}", warnings[0]);
+    let text = policy("  - { token_file: a, namespaces: [api], verbs: [check, signal, feature] }\n");
+    let warnings = parse("tidegate.yaml", &text, &environment).unwrap().warnings;
+    let warnings: Vec<_> = warnings.iter().map(|warning| warning.what.as_str()).collect();
+    assert_eq!(
+        warnings,
+        [
+            "signals are not of one namespace, so `signal` is of no use here",
+            "features are not of one namespace, so `feature` is of no use here",
+        ]
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The list of features, and the sources of the feature of a request.
 
-use tidegate_policy::policy::FeaturePolicy;
+use tidegate_overload::FeatureConfig;
 use tidegate_policy::{compare, schema};
 
 use crate::{problems, settings, warnings};
@@ -17,6 +17,9 @@ proxy:
     - { name: named, match: { path: /thumbnails }, upstream: app, namespace: shop, feature: '\"thumbnails\"' }
     - { name: by-path, upstream: app, namespace: shop, feature: path.0 }
 ";
+
+/// The most features of a policy.
+const FEATURES_MAX: usize = 1000;
 
 const NO_LIST: &str = "no feature is under `features:`, so each request counts as `other`";
 
@@ -38,14 +41,14 @@ fn features_are_a_list_of_names_in_the_order_of_the_file() {
     let sources = policy.proxy.routes.iter().map(|route| route.feature.as_ref().unwrap().to_string());
     assert_eq!(sources.collect::<Vec<_>>(), ["\"thumbnails\"", "path.0"]);
     assert_eq!(policy.namespace("plain").unwrap().request.feature.to_string(), "entry.feature");
-    let most: Vec<String> = (0..FeaturePolicy::COUNT_MAX).map(|index| format!("f{index}")).collect();
+    let most: Vec<String> = (0..FEATURES_MAX).map(|index| format!("f{index}")).collect();
     assert_eq!(names(&listing(&format!("[{}]", most.join(", ")))), most);
 }
 
 #[test]
 fn a_name_that_cannot_be_is_told_with_its_line_and_a_fix() {
     let long = "x".repeat(129);
-    let most: Vec<String> = (0..=FeaturePolicy::COUNT_MAX).map(|index| format!("f{index}")).collect();
+    let most: Vec<String> = (0..=FEATURES_MAX).map(|index| format!("f{index}")).collect();
     for (list, expected) in [
         (
             "\n- search\n- thumbnails\n- search".to_owned(),
@@ -58,14 +61,13 @@ fn a_name_that_cannot_be_is_told_with_its_line_and_a_fix() {
             "features[0]: the name of the feature, \"a\\tb\", contains control characters; remove them",
         ),
         (format!("[{}]", most.join(", ")), "features: 1001 features; use at most 1000"),
-        ("[{ name: search }]".to_owned(), "features[0]: "),
         ("search".to_owned(), "features: "),
     ] {
         let lines = problems(&listing(&list));
         assert!(lines.len() == 1 && lines[0].contains(expected), "{list}: {lines:#?}");
     }
     let near = format!("[{}]", "x".repeat(128));
-    assert_eq!(names(&listing(&near))[0].len(), FeaturePolicy::NAME_BYTES_MAX);
+    assert_eq!(names(&listing(&near))[0].len(), FeatureConfig::NAME_BYTES_MAX);
 }
 
 #[test]
@@ -117,8 +119,8 @@ fn a_change_of_features_and_of_their_sources_needs_no_restart_and_is_shown() {
     assert_eq!(
         shown,
         [
-            ("features", "[thumbnails, search]", "[thumbnails]", false),
             ("proxy.routes.by-path.feature", "path.0", "path.1", false),
+            ("features.search.levels", "[]", "none", false),
         ]
     );
     let taken_over = new.in_place_of(&old);

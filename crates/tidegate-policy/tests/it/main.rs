@@ -9,6 +9,7 @@ mod decisions;
 mod defaults;
 mod documents;
 mod envoy;
+mod feature_levels;
 mod features;
 mod grpc;
 mod limits;

@@ -372,13 +372,14 @@ fn files_to_copy() -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn no_committed_policy_has_a_warning_about_its_resources_and_signals() {
+fn no_committed_policy_has_a_warning_about_its_resources_signals_and_features() {
     let mut with_resources = 0;
     for path in files_to_copy() {
         for text in policies_of(&path) {
             let Ok(checked) = parse("policy.yaml", &text, &|_| None) else { continue };
             with_resources += usize::from(!checked.policy.resources.is_empty());
-            let is_ours = |path: &str| path.starts_with("resources") || path.starts_with("signals");
+            let sections = ["resources", "signals", "features"];
+            let is_ours = |path: &str| sections.iter().any(|section| path.starts_with(section));
             let told: Vec<String> = checked
                 .warnings
                 .iter()
