@@ -4,12 +4,16 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::features::config::{FeatureConfig, FeatureConfigError};
+use crate::features::feature_set::FeatureSet;
+use crate::levels::load_level::LevelThresholdsError;
 use crate::levels::signal::{SignalConfig, SignalSource};
 use crate::overload::{Overload, ResourceSlot};
 use crate::places::adaptive_limit::AdaptiveLimitError;
 use crate::queue::fair_queue::QueueConfigError;
 use crate::resource::Resource;
 use crate::resource_config::ResourceConfig;
+use crate::resource_id::ResourceId;
 
 /// The resources of an [`Overload`] plane to be.
 #[derive(Clone, Debug)]
@@ -19,6 +23,7 @@ pub struct OverloadBuilder {
     default_resource: Option<ResourceConfig>,
     named: Vec<(String, ResourceConfig)>,
     signals: Vec<SignalConfig>,
+    features: Vec<FeatureConfig>,
 }
 
 impl Overload {
@@ -31,7 +36,13 @@ impl Overload {
     /// A plane without resources yet. `seed` seeds the cohorts; random where strangers choose
     /// tenants, and the same on all members of a fleet.
     pub const fn builder(seed: u64) -> OverloadBuilder {
-        OverloadBuilder { seed, default_resource: None, named: Vec::new(), signals: Vec::new() }
+        OverloadBuilder {
+            seed,
+            default_resource: None,
+            named: Vec::new(),
+            signals: Vec::new(),
+            features: Vec::new(),
+        }
     }
 }
 
@@ -39,6 +50,9 @@ impl OverloadBuilder {
     /// The most resources of a plane, the default one included; each takes 5 KiB, and 5 KiB for
     /// each of up to [`NAMESPACES_MAX`](crate::NAMESPACES_MAX) namespaces that ask for it.
     pub const RESOURCES_MAX: usize = 1024;
+
+    /// The most features of a plane.
+    pub const FEATURES_MAX: usize = 1000;
 
     /// The resource of all requests whose resource is not configured by name. Without it, such
     /// requests pass the plane unseen.
@@ -59,6 +73,12 @@ impl OverloadBuilder {
         self
     }
 
+    /// A feature of one resource, which degrades while that is loaded.
+    pub fn feature(mut self, config: FeatureConfig) -> Self {
+        self.features.push(config);
+        self
+    }
+
     /// The signals of a resource.
     fn signals_of(signals: &[SignalConfig], resource: Option<&str>) -> Vec<SignalConfig> {
         let own =
@@ -74,8 +94,10 @@ impl OverloadBuilder {
     /// Checks the resources. Fails with the first problem found.
     pub fn build(self) -> Result<Overload, OverloadError> {
         self.check()?;
-        let Self { seed, .. } = self;
-        Ok(Overload::from_slots(self.slots(Vec::new(), 1), seed, None))
+        let (seed, features) = (self.seed, self.features.clone());
+        let slots = self.slots(Vec::new(), 1);
+        let features = FeatureSet::new(features_of(features, &slots), seed, None);
+        Ok(Overload::from_slots(slots, features, seed, None))
     }
 
     /// Checks the resources and goes on from the state of `earlier`, which may still decide until
@@ -85,6 +107,10 @@ impl OverloadBuilder {
     /// counts go on under the new settings. One that is not configured any more takes back the
     /// places that it gave, and starts anew if it is configured again after all are back. The seed
     /// is that of `earlier`.
+    ///
+    /// A feature of the same name goes on as well: at the level of the same name, else at the best
+    /// one that costs at most as much. Work in flight of a feature that is not configured any more
+    /// can still end.
     pub fn build_over(self, earlier: &Overload) -> Result<Overload, OverloadError> {
         self.check()?;
         let (slots, shared) = earlier.state();
@@ -92,7 +118,14 @@ impl OverloadBuilder {
         if busy + self.named.len() >= usize::from(u16::MAX) {
             return Err(OverloadError::TooManyResources { count: busy + self.named.len() });
         }
-        Ok(Overload::from_slots(self.slots(slots, shared.members()), earlier.seed(), Some(shared)))
+        let busy = earlier.feature_set().busy();
+        if busy + 2 * Self::FEATURES_MAX >= usize::from(u16::MAX) {
+            return Err(OverloadError::TooManyFeatures { count: busy + self.features.len() });
+        }
+        let (seed, features) = (earlier.seed(), self.features.clone());
+        let slots = self.slots(slots, shared.members());
+        let features = FeatureSet::new(features_of(features, &slots), seed, Some(earlier.feature_set()));
+        Ok(Overload::from_slots(slots, features, seed, Some(shared)))
     }
 
     /// The resources of the plane, at the positions that those of an earlier one have.
@@ -108,7 +141,7 @@ impl OverloadBuilder {
         for (name, config) in all {
             match slots.iter_mut().find(|slot| slot.resource.name.as_deref() == name.as_deref()) {
                 Some(slot) => {
-                    slot.resource.reconfigure(config, Self::signals_of(&signals, name.as_deref()));
+                    slot.resource.reconfigure(&config, Self::signals_of(&signals, name.as_deref()));
                     slot.is_configured = true;
                 }
                 None => fresh.push((name, config)),
@@ -117,7 +150,7 @@ impl OverloadBuilder {
         let mut unused = 0;
         for (name, config) in fresh {
             let own = Self::signals_of(&signals, name.as_deref());
-            let resource = Arc::new(Resource::new(name.map(Arc::from), config, members, own));
+            let resource = Arc::new(Resource::new(name.map(Arc::from), &config, members, own));
             let slot = ResourceSlot { resource, is_configured: true };
             let is_unused = |slot: &ResourceSlot| !slot.is_configured && slot.resource.in_flight.count() == 0;
             unused += slots[unused..].iter().position(is_unused).unwrap_or(slots.len() - unused);
@@ -160,12 +193,38 @@ impl OverloadBuilder {
         Ok(())
     }
 
+    fn check_features(&self) -> Result<(), OverloadError> {
+        if self.features.len() > Self::FEATURES_MAX {
+            return Err(OverloadError::TooManyFeatures { count: self.features.len() });
+        }
+        let mut known = BTreeSet::new();
+        for config in &self.features {
+            let fail = |problem| Err(OverloadError::Feature { name: config.name.clone(), problem });
+            if let Err(source) = config.check() {
+                return fail(FeatureProblem::Settings(source));
+            }
+            if !known.insert(&config.name) {
+                return fail(FeatureProblem::Duplicate);
+            }
+            match &config.resource {
+                Some(name) if !self.named.iter().any(|(known, _)| known == name) => {
+                    return fail(FeatureProblem::UnknownResource { resource: name.clone() });
+                }
+                None if self.default_resource.is_none() && self.named.len() != 1 => {
+                    return fail(FeatureProblem::NoResource);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), OverloadError> {
         let count = self.named.len() + usize::from(self.default_resource.is_some());
         if count > Self::RESOURCES_MAX {
             return Err(OverloadError::TooManyResources { count });
         }
-        if let Some(config) = self.default_resource.filter(|config| !is_valid(*config)) {
+        if let Some(config) = self.default_resource.filter(|config| !is_valid(config)) {
             return Err(OverloadError::InFlightMax(config.in_flight_max));
         }
         let named = self.named.iter().map(|(name, config)| (Some(name.as_str()), config));
@@ -176,6 +235,14 @@ impl OverloadBuilder {
             let own = || name.map(str::to_owned);
             if let Some(Err(source)) = config.adaptive.map(|adaptive| adaptive.check()) {
                 return Err(OverloadError::Adaptive { resource: own(), source });
+            }
+            if let Err(source) = config.levels.check() {
+                return Err(OverloadError::Levels { resource: own(), source });
+            }
+            let half_lives = ResourceConfig::DEMAND_HALF_LIFE_MIN..=ResourceConfig::DEMAND_HALF_LIFE_MAX;
+            if !half_lives.contains(&config.demand_half_life) {
+                let demand_half_life = config.demand_half_life;
+                return Err(OverloadError::DemandHalfLife { resource: own(), demand_half_life });
             }
             if config.adaptive.is_some() && config.places_per_instance.is_some() {
                 return Err(OverloadError::TwoBounds { resource: own() });
@@ -194,9 +261,10 @@ impl OverloadBuilder {
             }
         }
         self.check_signals()?;
+        self.check_features()?;
         let mut known = BTreeSet::new();
         for (name, config) in &self.named {
-            if !is_valid(*config) {
+            if !is_valid(config) {
                 let (resource, in_flight_max) = (name.clone(), config.in_flight_max);
                 return Err(OverloadError::ResourceInFlightMax { resource, in_flight_max });
             }
@@ -208,11 +276,29 @@ impl OverloadBuilder {
     }
 }
 
+/// The features, each with the number of its resource, which a check has found: the default one if
+/// it names none, and the only one where there is no default.
+fn features_of(features: Vec<FeatureConfig>, slots: &[ResourceSlot]) -> Vec<(FeatureConfig, ResourceId)> {
+    let find = |name: Option<&str>| {
+        let is_it = |slot: &ResourceSlot| {
+            slot.is_configured && (name.is_none() || slot.resource.name.as_deref() == name)
+        };
+        let is_default = |slot: &ResourceSlot| slot.is_configured && slot.resource.name.is_none();
+        let default_one = slots.iter().position(is_default).filter(|_| name.is_none());
+        default_one.or_else(|| slots.iter().position(is_it))
+    };
+    let with_resource = |config: FeatureConfig| {
+        let found = find(config.resource.as_deref()).expect("the resource of each feature was checked");
+        (config, ResourceId(found as u16))
+    };
+    features.into_iter().map(with_resource).collect()
+}
+
 fn named_of(named: &[(String, ResourceConfig)]) -> impl Iterator<Item = (Option<&str>, &ResourceConfig)> {
     named.iter().map(|(name, config)| (Some(name.as_str()), config))
 }
 
-fn is_valid(config: ResourceConfig) -> bool {
+fn is_valid(config: &ResourceConfig) -> bool {
     is_bound(config.in_flight_max)
 }
 
@@ -221,7 +307,7 @@ fn is_bound(places: u64) -> bool {
 }
 
 /// Settings of which no overload plane can be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverloadError {
     /// The bound on work in flight of the default resource is zero or too large.
@@ -289,6 +375,40 @@ pub enum OverloadError {
         /// The reserve in hundredths.
         reserve: u8,
     },
+    /// The thresholds of the load levels of a resource are not in order.
+    #[error("{}levels: {source}", resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": ")))]
+    Levels {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The mistake.
+        source: LevelThresholdsError,
+    },
+    /// The half-life of demand is too short or too long.
+    #[error(
+        "{}demand_half_life {demand_half_life:?} is not between 1s and 24h; use one of some minutes",
+        resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": "))
+    )]
+    DemandHalfLife {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The half-life.
+        demand_half_life: Duration,
+    },
+    /// A feature has a setting that it cannot have.
+    #[error("feature \"{name}\": {problem}")]
+    Feature {
+        /// The name of the feature.
+        name: String,
+        /// The setting and what it must be.
+        #[source]
+        problem: FeatureProblem,
+    },
+    /// There are more than [`OverloadBuilder::FEATURES_MAX`] features.
+    #[error("{count} features are too many; configure at most {max}", max = OverloadBuilder::FEATURES_MAX)]
+    TooManyFeatures {
+        /// The number of features.
+        count: usize,
+    },
     /// A signal has a setting that it cannot have.
     #[error("signal \"{name}\": {problem}; change it")]
     Signal {
@@ -312,4 +432,27 @@ pub enum OverloadError {
         /// The number of resources.
         count: usize,
     },
+}
+
+/// A problem of one feature.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FeatureProblem {
+    /// It cannot work with its settings.
+    #[error(transparent)]
+    Settings(FeatureConfigError),
+    /// Its resource is not configured.
+    #[error(
+        "resource \"{resource}\" does not exist; use the name of a resource, or leave it out for the default one"
+    )]
+    UnknownResource {
+        /// The name of the resource.
+        resource: String,
+    },
+    /// It names no resource, and there is no default resource and not exactly one other.
+    #[error("it names no resource, and there is no default one; add `resource`")]
+    NoResource,
+    /// Another feature has its name.
+    #[error("another feature has this name; rename one of them")]
+    Duplicate,
 }

@@ -53,18 +53,22 @@ mod stats;
 mod sync;
 mod tick;
 
-pub use builder::{OverloadBuilder, OverloadError};
+pub use builder::{FeatureProblem, OverloadBuilder, OverloadError};
 pub use cursor::marginal_rank::MarginalRank;
 pub use cursor::{COHORTS, Cursor, RequestLevel};
 pub use features::config::{
     FeatureConfig, FeatureConfigError, FeatureLevelConfig, FeatureMode, FeatureScope, OnDisable,
 };
+pub use features::feature::{Feature, FeatureGrant, FeatureId, FeatureUse};
+pub use features::feature_event::{FEATURE_EVENTS_MAX, FeatureCause, FeatureChange, FeatureEvent};
+pub use features::feature_pin::{FEATURE_PIN_MAX, FeaturePin, FeaturePinError};
+pub use features::feature_view::{FeatureReason, FeatureView};
 pub use history::{
     AreaMeasure, AreaOwner, HISTORY_FINE, HISTORY_KEPT, HISTORY_NAME_BYTES_MAX, HISTORY_NAMES_MAX,
     HISTORY_SPAN, HistoryBreak, HistorySample, HistorySet, OTHER_NAME, PRESSURE_MAX, PressureMean,
     ResourceHistory, SPAN_ROWS_MAX, ShareRow, ShareTotals, SpanEnd, SpanShares, UNATTRIBUTED, areas,
 };
-pub use levels::load_level::LoadLevel;
+pub use levels::load_level::{LevelThresholds, LevelThresholdsError, LoadLevel};
 pub use levels::signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use namespaces::{NAMESPACES_MAX, NamespaceShares};
 pub use outcome::{ClassStats, OfferOutcome};

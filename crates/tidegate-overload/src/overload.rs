@@ -9,6 +9,7 @@ use tidegate_core::{Class, Timestamp};
 use crate::cursor::RequestLevel;
 use crate::cursor::hash::keyed_hash;
 use crate::fault::Fault;
+use crate::features::feature_set::FeatureSet;
 use crate::levels::signal::{PushedValue, SignalError};
 use crate::namespaces::NamespaceShares;
 use crate::outcome::OfferOutcome;
@@ -102,6 +103,7 @@ pub struct Overload {
     /// The hash of each name and the resource, in order of the hashes.
     by_name: Box<[(u64, ResourceId)]>,
     seed: u64,
+    features: FeatureSet,
     shared: Arc<SharedState>,
 }
 
@@ -135,6 +137,7 @@ impl Overload {
     /// A plane of these resources, of which those that are configured have unique names.
     pub(crate) fn from_slots(
         resources: Vec<ResourceSlot>,
+        features: FeatureSet,
         seed: u64,
         shared: Option<Arc<SharedState>>,
     ) -> Self {
@@ -153,11 +156,22 @@ impl Overload {
                 members: AtomicU64::new(1),
             })
         });
-        Self { by_name: by_name.into(), default_resource, resources: resources.into(), seed, shared }
+        Self {
+            by_name: by_name.into(),
+            default_resource,
+            resources: resources.into(),
+            seed,
+            features,
+            shared,
+        }
     }
 
     pub(crate) const fn seed(&self) -> u64 {
         self.seed
+    }
+
+    pub(crate) const fn feature_set(&self) -> &FeatureSet {
+        &self.features
     }
 
     /// The state that a plane made of this one goes on with.
@@ -510,8 +524,8 @@ impl Overload {
         !lock(&self.shared.due).is_some_and(|due| is_ahead(due, now))
     }
 
-    /// Moves each cursor by what was offered since the last tick, and each bound by the instances
-    /// that have gone. Returns the instant of the next tick; a call before it changes nothing.
+    /// Moves each cursor by what was offered since the last tick, each bound by the instances that
+    /// have gone, and the levels of features by the load. Returns the instant of the next tick; a call before it changes nothing.
     ///
     /// A clock that steps back delays nothing: the next tick is then due one [`TICK`] after the new
     /// time.
@@ -525,6 +539,7 @@ impl Overload {
         drop(due);
         self.shared.last_ns.store(now.as_nanos(), Ordering::Relaxed);
         self.resources.iter().for_each(|slot| slot.resource.tick(now));
+        self.features.tick(self, now);
         next
     }
 }

@@ -163,7 +163,7 @@ pub(crate) struct LoadState {
 impl Resource {
     pub(crate) fn new(
         name: Option<Arc<str>>,
-        whole: ResourceConfig,
+        whole: &ResourceConfig,
         members: u32,
         signals: Vec<SignalConfig>,
     ) -> Self {
@@ -173,14 +173,14 @@ impl Resource {
             cursor: CursorControl::new(),
             backoff: Backoff::new(),
             offered_before: 0,
-            whole,
+            whole: *whole,
             config,
             members,
             shares: NamespaceShares::default(),
             instances,
             queue: None,
             signals: SignalSet::new(signals),
-            levels: LevelControl::new(LevelThresholds::DEFAULT),
+            levels: LevelControl::new(config.levels),
             pressure: None,
             pace_demands: PaceDemands::default(),
             recent_answers: RecentAnswers::default(),
@@ -217,7 +217,7 @@ impl Resource {
     }
 
     /// Goes on with other settings. Requests in flight above a lower bound stay.
-    pub(crate) fn reconfigure(&self, config: ResourceConfig, signals: Vec<SignalConfig>) {
+    pub(crate) fn reconfigure(&self, config: &ResourceConfig, signals: Vec<SignalConfig>) {
         let mut control = lock(&self.control);
         control.signals.reconfigure(signals);
         self.slow_answers.reconfigure(control.signals.slow_thresholds());
@@ -231,14 +231,15 @@ impl Resource {
         if control.members != members {
             control.members = members;
             let whole = control.whole;
-            self.apply(&mut control, whole);
+            self.apply(&mut control, &whole);
         }
     }
 
     /// Goes on with these settings, divided by the members.
-    fn apply(&self, control: &mut ResourceControl, whole: ResourceConfig) {
+    fn apply(&self, control: &mut ResourceControl, whole: &ResourceConfig) {
         let config = whole.part_of(control.members);
-        (control.whole, control.config) = (whole, config);
+        (control.whole, control.config) = (*whole, config);
+        control.levels.reconfigure(config.levels);
         self.adaptive.reconfigure(config.adaptive);
         let places = (config.places_per_instance, config.in_flight_max);
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
@@ -671,6 +672,11 @@ impl Resource {
     /// The load level of a resource.
     pub fn level(&self) -> LoadLevel {
         lock(&self.control).levels.level()
+    }
+
+    /// When its load levels are entered and left.
+    pub fn level_thresholds(&self) -> LevelThresholds {
+        *lock(&self.control).levels.thresholds()
     }
 
     /// The worst smoothed pressure of the last tick; `None` while no signal is fresh.

@@ -1,5 +1,8 @@
 //! The settings of one resource.
 
+use core::time::Duration;
+
+use crate::levels::load_level::LevelThresholds;
 use crate::places::adaptive_limit::AdaptiveLimitConfig;
 use crate::places::fleet_share::FleetShare;
 use crate::queue::fair_queue::QueueConfig;
@@ -25,7 +28,7 @@ use crate::queue::waiting_room::RoomUse;
 /// assert_eq!(overload.stats(resource, now).in_flight_max, 16);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceConfig {
     /// The most requests in flight at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`].
@@ -51,6 +54,13 @@ pub struct ResourceConfig {
     /// The part of these numbers that the [members](crate::Overload::set_members) of a fleet
     /// divide; default none. `places_per_instance` is not divided.
     pub share: FleetShare,
+    /// When its load levels are entered and left; default [`LevelThresholds::DEFAULT`].
+    pub levels: LevelThresholds,
+    /// The time in which half of the demand for a feature is forgotten that was seen when the
+    /// feature was degraded: callers that stop asking do not make it look free.
+    /// [`ResourceConfig::DEMAND_HALF_LIFE_MIN`] to [`ResourceConfig::DEMAND_HALF_LIFE_MAX`],
+    /// default 5 minutes.
+    pub demand_half_life: Duration,
 }
 
 impl ResourceConfig {
@@ -59,6 +69,12 @@ impl ResourceConfig {
 
     /// The largest bound: a million requests in flight.
     pub const IN_FLIGHT_MAX: u64 = 1_000_000;
+
+    /// The shortest half-life of demand: 1 s.
+    pub const DEMAND_HALF_LIFE_MIN: Duration = Duration::from_secs(1);
+
+    /// The longest half-life of demand: a day.
+    pub const DEMAND_HALF_LIFE_MAX: Duration = Duration::from_hours(24);
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
@@ -70,6 +86,8 @@ impl ResourceConfig {
             queue: None,
             reserve: 5,
             share: FleetShare::None,
+            levels: LevelThresholds::DEFAULT,
+            demand_half_life: Duration::from_mins(5),
         }
     }
 
@@ -85,6 +103,13 @@ impl ResourceConfig {
     #[must_use]
     pub const fn places_per_instance(mut self, places: u64) -> Self {
         self.places_per_instance = Some(places);
+        self
+    }
+
+    /// The same, with load levels of its own.
+    #[must_use]
+    pub const fn levels(mut self, levels: LevelThresholds) -> Self {
+        self.levels = levels;
         self
     }
 

@@ -174,7 +174,7 @@ impl FeatureConfig {
                 return Err(of("the cost must be a number from 0 to 1"));
             }
             match above {
-                None if level.cost != 1.0 => return Err(of("the first level has the cost 1")),
+                None if level.cost < 1.0 => return Err(of("the first level has the cost 1")),
                 Some(above) if level.cost >= above.cost => {
                     return Err(of("the cost must be less than that of the level before"));
                 }

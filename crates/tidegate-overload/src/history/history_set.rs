@@ -9,7 +9,7 @@ use tidegate_core::Timestamp;
 use super::pressure_mean::PressureMean;
 use super::span_shares::SpanShares;
 use super::{HISTORY_SPAN, ResourceHistory};
-use crate::levels::load_level::LoadLevel;
+use crate::levels::load_level::LevelThresholds;
 
 /// A look so long after the one before it is about another time: the clock stepped, or nothing ran.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
@@ -37,6 +37,7 @@ struct RunningHistory {
     history: ResourceHistory,
     shares: SpanShares,
     pressure: PressureMean,
+    levels: LevelThresholds,
     /// The bytes that its work takes elsewhere.
     work_bytes: usize,
     seen: u64,
@@ -157,6 +158,14 @@ impl HistorySet {
         }
     }
 
+    /// Sets the thresholds that the samples of a resource carry from the next one on. Nothing if the
+    /// resource was not observed yet, whose samples carry [`LevelThresholds::DEFAULT`].
+    pub fn set_levels(&mut self, resource: &str, levels: LevelThresholds) {
+        if let Some(running) = self.resources.get_mut(resource) {
+            running.levels = levels;
+        }
+    }
+
     /// The history of a resource; `None` if it was not observed yet.
     pub fn history(&self, resource: &str) -> Option<&ResourceHistory> {
         Some(&self.resources.get(resource)?.history)
@@ -170,6 +179,7 @@ impl RunningHistory {
             history: ResourceHistory::new(0),
             shares: SpanShares::new(now),
             pressure: PressureMean::default(),
+            levels: LevelThresholds::DEFAULT,
             work_bytes: 0,
             seen: 0,
         }
@@ -185,8 +195,7 @@ impl RunningHistory {
             return;
         }
         let pressure = self.pressure.take();
-        let (soft, hard) = (LoadLevel::Soft.threshold(), LoadLevel::Hard.threshold());
-        self.history.push(self.shares.close(at, pressure, soft, hard));
+        self.history.push(self.shares.close(at, pressure, self.levels.soft, self.levels.hard));
     }
 }
 

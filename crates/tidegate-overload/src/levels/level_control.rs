@@ -73,6 +73,17 @@ impl LevelControl {
         self.level
     }
 
+    pub(crate) const fn thresholds(&self) -> &LevelThresholds {
+        &self.thresholds
+    }
+
+    /// Goes on at the level it has under other thresholds, with a settle time that starts anew.
+    pub(crate) fn reconfigure(&mut self, thresholds: LevelThresholds) {
+        if self.thresholds != thresholds {
+            (self.thresholds, self.last) = (thresholds, None);
+        }
+    }
+
     /// How often the level has changed.
     pub(crate) const fn transitions(&self) -> u64 {
         self.transitions
@@ -89,7 +100,7 @@ impl LevelControl {
             return self.level;
         };
         let emergency = self.emergency_ticks >= EMERGENCY_TICKS;
-        let enter = self.thresholds.enter;
+        let enter = self.thresholds.enter();
         let is_emergency = emergency && pressure >= enter[3];
         let slot = &mut self.parts[part];
         slot.sum += pressure;
@@ -119,7 +130,7 @@ impl LevelControl {
         if index == 0 || now.saturating_since(self.since) < self.thresholds.settle {
             return self.level;
         }
-        let enter = self.thresholds.enter;
+        let enter = self.thresholds.enter();
         let is_at_level = if self.level == LoadLevel::Emergency {
             self.parts.iter().any(|part| part.is_emergency)
         } else {

@@ -8,7 +8,7 @@ use tidegate_core::Class;
 use tidegate_overload::ResourceConfig;
 
 /// A resource: a thing that requests are served by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResourcePolicy {
     /// Its name, unique, 1 to [`ResourcePolicy::NAME_BYTES_MAX`] bytes.

@@ -1,0 +1,291 @@
+//! One feature as requests see it: the level they get, and the counts they leave.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tidegate_core::{Class, Timestamp};
+
+use crate::cursor::RequestLevel;
+use crate::features::config::{FeatureConfig, FeatureMode, OnDisable};
+use crate::features::feature_meter::{FeatureInFlight, FeatureMeter};
+use crate::features::level_word::LevelWord;
+use crate::sync::{AtomicU64, Ordering};
+use crate::tick::TICK;
+
+/// The number of a feature within its overload plane. Only `Overload::find_feature` and
+/// `Overload::features` make one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FeatureId(pub(crate) u16);
+
+impl FeatureId {
+    /// Its position among the features of its plane.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The level that one request gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a request has the level that it was granted"]
+pub struct FeatureGrant {
+    /// The position of the level, best first; its name is [`Feature::level_name`].
+    pub level: u8,
+    /// Whether the feature is off at this level: the request is refused.
+    pub is_off: bool,
+    /// Whether the feature only shows its level: the request is admitted, and gets the best level.
+    pub is_shadow: bool,
+    class: Class,
+    cohort: u8,
+    /// The settings of the feature that the position is of.
+    settings: u32,
+}
+
+impl FeatureGrant {
+    /// Whether the request is refused: the feature is off, and follows its level.
+    #[inline]
+    pub const fn is_refused(&self) -> bool {
+        self.is_off && !self.is_shadow
+    }
+
+    /// The position of the level at which the request works: the best one in shadow mode.
+    #[inline]
+    pub const fn level_in_force(&self) -> u8 {
+        if self.is_shadow { 0 } else { self.level }
+    }
+}
+
+/// The work in flight of one request that has a feature. Dropping it does not end it: its owner
+/// passes it to [`Feature::end`].
+#[derive(Debug)]
+#[must_use = "a use that is not ended stays in flight"]
+pub struct FeatureUse {
+    level: u8,
+    class: Class,
+    cohort: u8,
+    settings: u32,
+}
+
+impl FeatureUse {
+    /// The position of the level at which the request works.
+    pub const fn level(&self) -> u8 {
+        self.level
+    }
+}
+
+/// The word that every request of the feature reads and only ticks and pins write, alone in its
+/// cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct LevelCell(AtomicU64);
+
+/// One feature of an [`Overload`](crate::Overload) plane: its level, and the counts of its
+/// requests.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::{Class, Timestamp};
+/// # use tidegate_overload::{FeatureConfig, FeatureLevelConfig, Overload, ResourceConfig};
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let mut thumbnails = FeatureConfig::new("thumbnails", Class::Sheddable);
+/// thumbnails.levels = [("full", 1.0), ("480p", 0.3), ("off", 0.0)]
+///     .map(|(name, cost)| FeatureLevelConfig::new(name, cost))
+///     .into();
+/// let overload =
+///     Overload::builder(7).default_resource(ResourceConfig::new(8)).feature(thumbnails).build()?;
+/// let id = overload.find_feature("thumbnails").expect("it is configured");
+/// let feature = overload.feature(id);
+/// // A first attempt asks for the feature, gets a level, works and ends.
+/// let level = overload.request_level(1, Class::Sheddable, Some("acme"), now);
+/// feature.count_offered(level);
+/// let grant = feature.grant(level);
+/// assert_eq!(&**feature.level_name(grant.level), "full");
+/// let work = feature.begin(grant);
+/// feature.end(work, Some(Duration::from_millis(40)));
+/// # Ok::<(), tidegate_overload::OverloadError>(())
+/// ```
+#[derive(Debug)]
+pub struct Feature {
+    levels: LevelCell,
+    name: Arc<str>,
+    config: FeatureConfig,
+    /// At least one.
+    level_names: Box<[Arc<str>]>,
+    /// The position of the level at which it is off; one beyond all levels where none is.
+    off: u8,
+    /// Tells the positions of these settings from those of settings before.
+    settings: u32,
+    meter: FeatureMeter,
+    /// The earliest instant at which a level that is off may be left, in nanoseconds, by the last
+    /// tick. Relaxed, as those below: one word, ordered with nothing.
+    retry_at: AtomicU64,
+    /// The instant from which work of each class is cancelled that has been switched off.
+    cancel_at: [AtomicU64; Class::ALL.len()],
+}
+
+/// The name of the only level of a feature that has none.
+const ONLY_LEVEL: &str = "on";
+
+impl Feature {
+    /// A feature of checked settings whose uses in flight are counted there.
+    pub(crate) fn new(
+        config: FeatureConfig,
+        settings: u32,
+        in_flight: Arc<FeatureInFlight>,
+        levels: LevelWord,
+    ) -> Self {
+        let mut names: Vec<Arc<str>> = config.levels.iter().map(|level| level.name.as_str().into()).collect();
+        if names.is_empty() {
+            names.push(ONLY_LEVEL.into());
+        }
+        let off = config.levels.iter().position(crate::FeatureLevelConfig::is_off);
+        Self {
+            levels: LevelCell(AtomicU64::new(levels.to_bits())),
+            name: config.name.as_str().into(),
+            level_names: names.into(),
+            off: off.unwrap_or(FeatureConfig::LEVELS_MAX) as u8,
+            settings,
+            meter: FeatureMeter::new(&config, in_flight),
+            config,
+            retry_at: AtomicU64::new(0),
+            cancel_at: core::array::from_fn(|_| AtomicU64::new(u64::MAX)),
+        }
+    }
+
+    /// The name.
+    pub const fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &FeatureConfig {
+        &self.config
+    }
+
+    /// The name of the level at a position, best first; that of the worst for a position beyond it.
+    /// A feature without levels has one, `on`.
+    pub fn level_name(&self, position: u8) -> &Arc<str> {
+        let last = self.level_names.len() - 1;
+        &self.level_names[usize::from(position).min(last)]
+    }
+
+    /// The level that a request gets at this moment: one load, and no lock.
+    #[inline]
+    pub fn grant(&self, level: RequestLevel) -> FeatureGrant {
+        let word = self.word();
+        let position = word.level(level.class(), level.cohort());
+        FeatureGrant {
+            level: position,
+            is_off: position == self.off,
+            is_shadow: self.config.mode == FeatureMode::Shadow,
+            class: level.class(),
+            cohort: level.cohort() as u8,
+            settings: self.settings,
+        }
+    }
+
+    /// Counts a first attempt that asks for the feature, whatever becomes of it: what was refused
+    /// is a part of the demand. Called once for each request.
+    ///
+    /// An attempt that is refused because the feature is off is not
+    /// [offered](crate::Overload::offer) to the resource, to which it brings no work.
+    #[inline]
+    pub fn count_offered(&self, level: RequestLevel) {
+        self.meter.offer(level);
+    }
+
+    /// Begins the work of a request that was admitted and has a place.
+    #[inline]
+    pub fn begin(&self, grant: FeatureGrant) -> FeatureUse {
+        self.meter.in_flight.begin(grant.class);
+        let FeatureGrant { class, cohort, settings, .. } = grant;
+        FeatureUse { level: grant.level_in_force(), class, cohort, settings }
+    }
+
+    /// Ends the work of a request. `place_time`: the time for which it kept its place, from which
+    /// the cost of its level is learned; `None`: it says nothing of the cost, as for a tunnel or a
+    /// caller that left at once.
+    #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "a use is used up, so that it does not end twice")]
+    pub fn end(&self, work: FeatureUse, place_time: Option<Duration>) {
+        self.meter.in_flight.end(work.class);
+        if let Some(time) = place_time.filter(|_| work.settings == self.settings) {
+            self.meter.end(work.level, time);
+        }
+    }
+
+    /// Counts a request that was admitted and whose end is not known, with its units.
+    #[inline]
+    pub fn count_units(&self, grant: FeatureGrant, units: u64) {
+        if grant.settings == self.settings {
+            self.meter.price(grant.level_in_force(), units);
+        }
+    }
+
+    /// The requests in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.meter.in_flight.count()
+    }
+
+    /// The instant from which work in flight is to be cancelled, which may be past: its feature was
+    /// switched off with [`OnDisable::Cancel`], and the grace ends then. `None` while the feature is
+    /// on for the request, and always for one that finishes its work or only shows its level.
+    #[inline]
+    pub fn cancel_at(&self, work: &FeatureUse) -> Option<Timestamp> {
+        if self.config.on_disable == OnDisable::Finish || self.config.mode == FeatureMode::Shadow {
+            return None;
+        }
+        if self.word().level(work.class, work.cohort.into()) != self.off {
+            return None;
+        }
+        let at = self.cancel_at[work.class as usize].load(Ordering::Relaxed);
+        (at != u64::MAX).then_some(Timestamp::from_nanos(at))
+    }
+
+    pub(crate) const fn meter(&self) -> &FeatureMeter {
+        &self.meter
+    }
+
+    pub(crate) const fn settings(&self) -> u32 {
+        self.settings
+    }
+
+    #[inline]
+    pub(crate) fn word(&self) -> LevelWord {
+        // Relaxed: one word, ordered with nothing; a request beside a change has either level.
+        LevelWord::from_bits(self.levels.0.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_word(&self, word: LevelWord) {
+        self.levels.0.store(word.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Whether the feature is off at a position.
+    pub(crate) const fn is_off(&self, position: u8) -> bool {
+        position == self.off
+    }
+
+    /// The position of the worst level; 0 for a feature without levels.
+    pub(crate) fn worst(&self) -> u8 {
+        (self.level_names.len() - 1) as u8
+    }
+
+    /// The position of the level of this name.
+    pub(crate) fn position(&self, level: &str) -> Option<u8> {
+        let found = self.config.levels.iter().position(|known| known.name == level);
+        found.map(|position| position as u8)
+    }
+
+    /// Sets the instant from which the work of a class in flight is cancelled while it is off.
+    pub(crate) fn set_cancel_at(&self, class: Class, at: Option<Timestamp>) {
+        self.cancel_at[class as usize].store(at.map_or(u64::MAX, Timestamp::as_nanos), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_retry_at(&self, at: Timestamp) {
+        self.retry_at.store(at.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// The earliest instant at which it may be on again, at least a tick from `now`.
+    pub(crate) fn retry(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(self.retry_at.load(Ordering::Relaxed)).max(now.saturating_add(TICK))
+    }
+}
