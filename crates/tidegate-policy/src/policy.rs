@@ -133,12 +133,14 @@ impl Policy {
         planes::capacity(&self.nodes, &self.accounts, tables)
     }
 
-    /// The overload plane of its resources and signals.
+    /// The overload plane of its resources, signals and features with levels.
     pub fn overload(&self) -> OverloadBuilder {
         let resources = self.resources.iter();
         let builder = resources
             .fold(Overload::builder(COHORT_SEED), |builder, one| builder.resource(&one.name, one.config));
-        self.signals.iter().fold(builder, |builder, one| builder.signal(one.clone()))
+        let builder = self.signals.iter().fold(builder, |builder, one| builder.signal(one.clone()));
+        let features = self.features.iter().filter(|feature| !feature.levels.is_empty());
+        features.fold(builder, |builder, one| builder.feature(one.clone()))
     }
 
     /// The namespaces as an engine takes them.

@@ -23,7 +23,8 @@ use crate::raw::proxy::{
     UpstreamForm, UpstreamTlsForm,
 };
 use crate::raw::resources::{
-    AdaptiveForm, DelayTargetForm, MinShareForm, QueueForm, ResourceConfig, SignalForm, WaitForm, WeightsForm,
+    AdaptiveForm, DelayTargetForm, LoadLevelsForm, MinShareForm, QueueForm, ResourceConfig, SignalForm,
+    WaitForm, WeightsForm,
 };
 use crate::raw::service::{
     AuthorizeConfig, BoundsConfig, DecisionsForm, HttpConfig, ListenConfig, ListenerForm, LogConfig,
@@ -155,6 +156,7 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             .section::<WeightsForm>("resources.NAME.queue.weights")
             .section::<DelayTargetForm>("resources.NAME.queue.delay_target")
             .section::<MinShareForm>("resources.NAME.queue.min_share")
+            .section::<LoadLevelsForm>("resources.NAME.levels")
             .section::<SignalForm>("signals[]")
             .section::<FeatureForm>("features[]")
             .section::<FeatureLevelForm>("features[].levels[]"),

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use tidegate_core::Class;
-use tidegate_overload::{FeatureConfig, FeatureMode, FeatureScope, OnDisable};
+use tidegate_overload::{FeatureConfig, FeatureMode, FeatureScope, OnDisable, OverloadBuilder};
 
 use self::feature_levels::check_header_text;
 use super::bounded_span::between;
@@ -28,7 +28,7 @@ use crate::raw::text_or::TextOr;
 use crate::suggestion::{listed, nearest};
 
 /// The most features in one configuration.
-const FEATURES_MAX: usize = 1000;
+const FEATURES_MAX: usize = OverloadBuilder::FEATURES_MAX;
 
 /// The most resources that a message lists.
 const RESOURCES_LISTED_MAX: usize = 8;

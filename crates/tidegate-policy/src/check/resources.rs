@@ -25,6 +25,7 @@ use crate::raw::resources::{
     SignalForm, SignalSourceForm,
 };
 
+mod load_levels;
 mod namespace_shares;
 pub(super) mod queue_mismatch;
 mod queue_wait;
@@ -88,6 +89,10 @@ fn config(raw: &ResourceConfig, path: &Path, report: &mut Report<'_>) -> PlaneCo
         let bounds = Part { name: "reserve", most: Share::percent(PlaneConfig::RESERVE_MAX) };
         config.reserve = part(text, bounds, &path.key("reserve"), report).as_percent();
     }
+    config.levels = load_levels::levels(raw.levels.as_ref(), &path.key("levels"), report);
+    let bounds = (PlaneConfig::DEMAND_HALF_LIFE_MIN, PlaneConfig::DEMAND_HALF_LIFE_MAX);
+    let half_life = ("demand_half_life", raw.demand_half_life.as_ref());
+    config.demand_half_life = between(half_life, config.demand_half_life, bounds, path, report);
     config.share = match (raw.share.unwrap_or_default(), config.adaptive) {
         (ResourceShareForm::Full, _) => FleetShare::None,
         // Each member finds its own part.
@@ -95,7 +100,7 @@ fn config(raw: &ResourceConfig, path: &Path, report: &mut Report<'_>) -> PlaneCo
         (ResourceShareForm::Auto, None) => FleetShare::PlacesAndQueue,
     };
     match &raw.queue {
-        Some(raw) => queue(raw, config, &path.key("queue"), report),
+        Some(raw) => queue(raw, &config, &path.key("queue"), report),
         None => config,
     }
 }
@@ -134,7 +139,7 @@ fn adaptive(raw: &AdaptiveForm, path: &Path, report: &mut Report<'_>) -> Adaptiv
 }
 
 /// `config` with a queue.
-fn queue(raw: &QueueForm, config: PlaneConfig, path: &Path, report: &mut Report<'_>) -> PlaneConfig {
+fn queue(raw: &QueueForm, config: &PlaneConfig, path: &Path, report: &mut Report<'_>) -> PlaneConfig {
     let requests = raw.requests.map_or(ResourcePolicy::REQUESTS_DEFAULT, |requests| requests as usize);
     let bounds = (ResourcePolicy::BYTES_MIN, ResourcePolicy::BYTES_MAX);
     let bytes =

@@ -13,7 +13,7 @@ use tidegate_overload::ResourceConfig;
 pub struct ResourcePolicy {
     /// Its name, unique, 1 to [`ResourcePolicy::NAME_BYTES_MAX`] bytes.
     pub name: String,
-    /// Its places and its queue, as the overload plane takes them.
+    /// Its places, its queue and its load levels, as the overload plane takes them.
     pub config: ResourceConfig,
     /// How long a request waits at most, by its class from the least important, 0 to
     /// [`ResourcePolicy::WAIT_MAX`]; 0 does not wait. The default of a class is the longest wait of

@@ -31,6 +31,13 @@ pub(crate) struct ResourceConfig {
     pub(crate) reserve: Option<String>,
     /// How requests wait for a place instead of being refused. Default: they do not wait.
     pub(crate) queue: Option<QueueForm>,
+    /// The pressures at which its load levels are entered, and the terms on which they are left.
+    /// Default: `{}`.
+    pub(crate) levels: Option<LoadLevelsForm>,
+    /// The time in which half of the demand for a feature is forgotten that was seen when the
+    /// feature was degraded, 1s to 1d: callers that stop asking do not make it look free. Default:
+    /// `5m`.
+    pub(crate) demand_half_life: Option<String>,
     /// The shares of namespaces within each class, in proportion, 1 to 10000, at most 64: while
     /// several namespaces ask for more than the resource serves, each is served by its share. A
     /// namespace that is left out has a share of 1. Default: `{}`, equal shares.
@@ -139,6 +146,33 @@ pub(crate) enum ResourceShareForm {
     /// The numbers are divided by as many members as a shared store knows of, to no less than 1. An
     /// adaptive limit is found by each member for itself and is not divided.
     Auto,
+}
+
+/// The load levels of a resource by its pressure, which is the highest of its signals: 1 is as much
+/// as it should bear. Thresholds are above 0, at most 2, and ascend.
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "load_levels")]
+pub(crate) struct LoadLevelsForm {
+    /// The pressure at which `soft` is entered: a sign for operators and scalers. Default: `0.7`.
+    #[cfg_attr(test, schemars(range(min = 0.0, max = 2.0)))]
+    pub(crate) soft: Option<f64>,
+    /// The pressure at which `brownout` is entered, from which on features degrade. Default: `0.8`.
+    #[cfg_attr(test, schemars(range(min = 0.0, max = 2.0)))]
+    pub(crate) brownout: Option<f64>,
+    /// The pressure at which `hard` is entered. Default: `0.9`.
+    #[cfg_attr(test, schemars(range(min = 0.0, max = 2.0)))]
+    pub(crate) hard: Option<f64>,
+    /// The pressure from which on `emergency` may be entered. Default: `0.97`.
+    #[cfg_attr(test, schemars(range(min = 0.0, max = 2.0)))]
+    pub(crate) emergency: Option<f64>,
+    /// How far below its threshold the pressure must be until a level is left, and what must stay
+    /// free below the threshold of `brownout` when a feature comes back: 0 to 0.5, and less than
+    /// `soft`. Default: `0.1`.
+    #[cfg_attr(test, schemars(range(min = 0.0, max = 0.5)))]
+    pub(crate) margin: Option<f64>,
+    /// The time for which that must hold, 100ms to 1h. Default: `5s`.
+    pub(crate) settle: Option<String>,
 }
 
 /// How requests wait for a place of a resource: in the order of weighted fair queuing, over classes

@@ -14,6 +14,7 @@ mod features;
 mod grpc;
 mod limits;
 mod listeners;
+mod load_levels;
 mod namespace_shares;
 mod numbers;
 mod planes;
