@@ -95,11 +95,8 @@ pub struct Gate {
     pub(crate) limits: Box<[build::Compiled]>,
     /// Whether each limit applies to every request that has its key, by its own numbers.
     pub(crate) is_plain: bool,
-    /// Whether limits with `Consistency::Exact` are left to the caller, who asks a store.
-    pub(crate) exact_in_store: bool,
-    /// Whether there are limits with `Consistency::Leased` that are left to the caller, who holds
-    /// leases.
-    pub(crate) has_leased: bool,
+    /// The limits that are left to the caller: one byte that every decision reads.
+    pub(crate) left_to_store: LeftToStore,
     /// For blocks of any length. Those that a limit sets have a spec of their own.
     pub(crate) block_spec: crate::table::SpecPin,
     pub(crate) plans: Option<Box<build::CompiledPlans>>,
@@ -107,6 +104,40 @@ pub struct Gate {
     pub(crate) alone_specs: kept_specs::AloneSpecs,
     #[cfg(feature = "calendar")]
     pub(crate) zones: zone_specs::ZoneSpecs,
+}
+
+/// The limits of a gate that its caller decides by a store or a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeftToStore {
+    /// None: all are decided here.
+    Nothing,
+    /// Those with `Consistency::Exact`, of which there may be none.
+    Exact,
+    /// Those with `Consistency::Leased`.
+    Leased,
+    /// Both.
+    ExactAndLeased,
+}
+
+impl LeftToStore {
+    const fn new(exact: bool, leased: bool) -> Self {
+        match (exact, leased) {
+            (false, false) => Self::Nothing,
+            (true, false) => Self::Exact,
+            (false, true) => Self::Leased,
+            (true, true) => Self::ExactAndLeased,
+        }
+    }
+
+    /// Whether limits with `Consistency::Exact` are left to the store.
+    pub(crate) const fn has_exact(self) -> bool {
+        matches!(self, Self::Exact | Self::ExactAndLeased)
+    }
+
+    /// Whether there are limits with `Consistency::Leased`, of which the caller holds leases.
+    pub(crate) const fn has_leased(self) -> bool {
+        matches!(self, Self::Leased | Self::ExactAndLeased)
+    }
 }
 
 impl Gate {

@@ -17,8 +17,8 @@ pub(crate) use overrides::OverrideNumbers;
 
 use self::error::too_many;
 use self::overrides::{RunTimeFacts, TimedOverride};
-use super::Gate;
 use super::kept_specs::AloneSpecs;
+use super::{Gate, LeftToStore};
 use crate::algorithm::WINDOW_MAX;
 use crate::limit::{CostRow, Limit, Override, Plans};
 use crate::scope::Names;
@@ -217,8 +217,7 @@ impl GateBuilder {
             names,
             is_plain: limits.iter().all(|limit| limit.is_plain),
             limits,
-            exact_in_store,
-            has_leased,
+            left_to_store: LeftToStore::new(exact_in_store, has_leased),
             plans: plans.map(Box::new),
             costs: (!costs.is_empty()).then(|| Box::new(CompiledCosts::new(costs))),
             block_spec,

@@ -80,7 +80,7 @@ impl Gate {
     /// Whether any limit is spent from leases.
     #[inline]
     pub const fn has_leased(&self) -> bool {
-        self.has_leased
+        self.left_to_store.has_leased()
     }
 
     /// The limits of a located request that are spent from leases.

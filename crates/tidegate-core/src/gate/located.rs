@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::Gate;
 use super::decide::Decision;
 use super::probe::{LocatedKey, Probes};
+use super::{Gate, LeftToStore};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::scope::{Keyed, Values};
@@ -24,7 +24,7 @@ impl Gate {
     /// Whether a store decides or lends any of the limits.
     #[inline]
     pub const fn has_store_limits(&self) -> bool {
-        self.has_leased || self.exact_in_store
+        !matches!(self.left_to_store, LeftToStore::Nothing)
     }
 
     /// [`Gate::check`] that also locates the limits which a store decides or lends. `located` is

@@ -110,7 +110,11 @@ impl Gate {
     /// about them.
     #[inline]
     pub fn exact_limits<'a>(&'a self, located: &LocatedRequest<'a>, now: Timestamp) -> Vec<ExactLimit<'a>> {
-        if self.exact_in_store { self.store_limits(located, now, Compiled::is_exact) } else { Vec::new() }
+        if self.left_to_store.has_exact() {
+            self.store_limits(located, now, Compiled::is_exact)
+        } else {
+            Vec::new()
+        }
     }
 
     /// The limits of a request that a store decides or leases.
