@@ -86,7 +86,8 @@ impl Drop for Demand {
 }
 
 /// Records the final decision on a request.
-#[inline]
+#[expect(clippy::inline_always, reason = "as `Overload::end`")]
+#[inline(always)]
 pub(crate) fn end(overload: &Overload, record: RequestRecord, outcome: OfferOutcome) {
     let is_demand = outcome == OfferOutcome::Denied && Fault::DenialIsDemand.is_planted();
     overload.end(record, if is_demand { OfferOutcome::Shed } else { outcome });

@@ -326,7 +326,8 @@ impl Overload {
     /// that was not admitted was not served, although it had a place while the store was asked:
     /// the capacity of the resource would be taken for larger than it is. After a tick nothing of
     /// that changes: the tick has taken it into account.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "callers that know the outcome need a part of it")]
+    #[inline(always)]
     pub fn end(&self, mut record: RequestRecord, outcome: OfferOutcome) {
         let (resource, level) = (self.resource(record.resource()), record.level());
         if let Some(offered_at) = record.offered_at() {

@@ -318,6 +318,8 @@ impl Engine {
     }
 
     /// [`Engine::decided`] of a request that has not waited.
+    #[expect(clippy::inline_always, reason = "as `Engine::decided`")]
+    #[inline(always)]
     fn decided_at_once(
         &self,
         located: &Located<'_, '_>,
