@@ -45,7 +45,7 @@ use combination_list::CombinationList;
 use in_flight_sum::ShareLook;
 use metered_rows::TenantPart;
 pub(crate) use metered_rows::{
-    Decided, FeatureRow, MeteredRows, NamespaceRow, Offer, RequestNames, ResourceRow, RowsKey,
+    DecidedRequest, FeatureRow, MeteredRows, NamespaceRow, Offer, RequestNames, ResourceRow, RowsKey,
 };
 pub use resource_shares::{ResourceShare, ResourceWork};
 use row_columns::{REPEATED, RowAmount, UNDER_WAY};
@@ -164,7 +164,7 @@ impl UsageMeter {
     pub(crate) fn decided(
         &self,
         subject: &MeteredRows<'_>,
-        decided: Decided,
+        decided: DecidedRequest,
         now: Timestamp,
     ) -> MeterAccount {
         self.with_rows(subject, now, |key, rows| {
@@ -174,7 +174,7 @@ impl UsageMeter {
     }
 
     /// [`Self::decided`] of a request without names.
-    pub(crate) fn decided_base(&self, key: RowsKey, decided: Decided) -> MeterAccount {
+    pub(crate) fn decided_base(&self, key: RowsKey, decided: DecidedRequest) -> MeterAccount {
         self.with_base(key, |rows| {
             rows.count_decided(decided);
             account(key, rows)
@@ -184,7 +184,7 @@ impl UsageMeter {
     /// Counts a request without names if this thread has used its rows lately and no sum comes to
     /// its end; otherwise nothing is counted, and it is false.
     #[inline]
-    pub(crate) fn count_lately_used(&self, rows: RowsKey, decided: Decided) -> bool {
+    pub(crate) fn count_lately_used(&self, rows: RowsKey, decided: DecidedRequest) -> bool {
         thread_cache::base(self.base_key(rows), |rows| rows.count_small(decided)) == Some(true)
     }
 

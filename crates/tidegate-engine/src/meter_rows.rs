@@ -7,8 +7,8 @@ use tidegate_core::{RequestOutcome, Timestamp};
 use tidegate_overload::{Overload, ResourceId};
 
 use crate::meter::{
-    Decided, FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, Offer, OpenMeterAccount,
-    RequestNames, ResourceRow, RowCombination, RowsKey, UsageMeter, next_list_number,
+    DecidedRequest, FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, Offer,
+    OpenMeterAccount, RequestNames, ResourceRow, RowCombination, RowsKey, UsageMeter, next_list_number,
 };
 use crate::permit::IssuingGate;
 use crate::request::Request;
@@ -48,7 +48,7 @@ impl Offered<'_, '_> {
     }
 }
 
-impl Decided {
+impl DecidedRequest {
     /// A request that is admitted.
     #[inline]
     const fn admitted(request: &Request<'_>) -> Self {
@@ -108,7 +108,7 @@ impl MeterRows {
     #[inline(never)]
     pub(crate) fn admitted_without_names(&self, request: &Request<'_>, namespace: u32) -> RowsKey {
         let key = self.key_by_limits(request, namespace);
-        if self.meter.count_lately_used(key, Decided::admitted(request)) {
+        if self.meter.count_lately_used(key, DecidedRequest::admitted(request)) {
             return key;
         }
         self.first_without_names(request, key)
@@ -117,7 +117,7 @@ impl MeterRows {
     /// [`Self::admitted_without_names`] where the thread has not used the rows lately.
     #[cold]
     fn first_without_names(&self, request: &Request<'_>, key: RowsKey) -> RowsKey {
-        self.meter.with_base(key, |rows| rows.count_decided(Decided::admitted(request)));
+        self.meter.with_base(key, |rows| rows.count_decided(DecidedRequest::admitted(request)));
         key
     }
 
@@ -132,7 +132,7 @@ impl MeterRows {
         let rows = self.key_by_limits(request, namespace);
         let names = RequestNames { tenant: request.tenant, feature: request.feature };
         let key = self.meter.names_key(self.number, rows, &names);
-        let decided = Decided::admitted(request);
+        let decided = DecidedRequest::admitted(request);
         let count = |rows: &Arc<RowCombination>| rows.count_small(decided).then(|| Arc::clone(rows));
         match self.meter.with_names(key, now, count) {
             Some(Some(rows)) => rows,
@@ -147,7 +147,7 @@ impl MeterRows {
         let of = Offered { request, issuer, resource: None, now };
         let rows = self.key_by_limits(request, namespace);
         self.with_names(rows, &of, |found| {
-            found.count_decided(Decided::admitted(request));
+            found.count_decided(DecidedRequest::admitted(request));
             Arc::clone(found)
         })
     }
@@ -169,7 +169,7 @@ impl MeterRows {
         outcome: RequestOutcome,
         now: Timestamp,
     ) {
-        let decided = Decided { outcome, ..Decided::admitted(request) };
+        let decided = DecidedRequest { outcome, ..DecidedRequest::admitted(request) };
         let is_counted = request.has_no_names()
             && self.meter.count_lately_used(self.key_by_limits(request, namespace), decided);
         if !is_counted {
@@ -192,7 +192,7 @@ impl MeterRows {
 
     /// Counts a request that is decided at once, by its outcome.
     pub(crate) fn decided(&self, of: &Offered<'_, '_>, outcome: RequestOutcome) -> MeterAccount {
-        let decided = Decided { outcome, ..Decided::admitted(of.request) };
+        let decided = DecidedRequest { outcome, ..DecidedRequest::admitted(of.request) };
         let Some(rows) = self.key(of) else {
             return self.meter.decided(&self.subject(of), decided, of.now);
         };

@@ -86,7 +86,7 @@ pub(crate) struct Offer {
 
 /// A request that is offered and decided at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Decided {
+pub(crate) struct DecidedRequest {
     pub(crate) outcome: RequestOutcome,
     /// The units that were admitted or refused.
     pub(crate) units: u64,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::{Class, RequestOutcome};
 
 use super::in_flight_sum::{InFlightSums, InFlightWork, ShareLook};
-use super::metered_rows::{Decided, TenantPart};
+use super::metered_rows::{DecidedRequest, TenantPart};
 use super::row_columns::{COUNTS, REPEATED, RowAmount, RowColumns};
 use super::tally::{NamespaceTally, Tally};
 use super::tenant_row::TenantRow;
@@ -74,12 +74,10 @@ impl RowCombination {
     /// Whether its rows still count; that of a tenant is then used in this second.
     #[inline]
     pub(crate) fn is_used_in(&self, second: u32) -> bool {
-        let CombinedRows::Tenant { row, .. } = &self.rows else { return true };
-        if row.is_evicted() {
-            return false;
+        match &self.rows {
+            CombinedRows::Tenant { row, .. } => row.is_used_in(second),
+            CombinedRows::Base(_) => true,
         }
-        row.touch(second);
-        true
     }
 
     /// Whether the row of a tenant is among its rows.
@@ -138,9 +136,9 @@ impl RowCombination {
     }
 
     /// Counts a request that is offered and decided at once.
-    pub(crate) fn count_decided(&self, decided: Decided) {
+    pub(crate) fn count_decided(&self, decided: DecidedRequest) {
         if !self.count_small(decided) {
-            let Decided { outcome, units, is_repeated } = decided;
+            let DecidedRequest { outcome, units, is_repeated } = decided;
             self.count(REPEATED, u64::from(is_repeated));
             self.count(outcome.index(), 1);
             self.add_units(outcome, units);
@@ -149,7 +147,7 @@ impl RowCombination {
 
     /// The same where no sum comes to its end by it; otherwise it counts nothing, and is false.
     #[inline]
-    pub(crate) fn count_small(&self, decided: Decided) -> bool {
+    pub(crate) fn count_small(&self, decided: DecidedRequest) -> bool {
         let amount = if decided.outcome == RequestOutcome::Admitted {
             RowAmount::Units
         } else if decided.outcome.is_refusal() {

@@ -28,6 +28,10 @@ pub(crate) struct SecondOrder {
 }
 
 impl SecondOrder {
+    /// The highest number of a second, which all later ones share: reached after 136 years of
+    /// requests.
+    pub(super) const LAST: u32 = u32::MAX - 1;
+
     pub(crate) fn new(now: Timestamp) -> Self {
         let start = now.as_nanos() - now.as_nanos() % SECOND;
         Self { start: AtomicU64::new(start), number: AtomicU32::new(0), turning: Mutex::default() }
@@ -56,7 +60,7 @@ impl SecondOrder {
         if is_current || is_just_before {
             return number;
         }
-        let number = number.saturating_add(1);
+        let number = number.saturating_add(1).min(Self::LAST);
         self.number.store(number, Ordering::Relaxed);
         self.start.store(now - now % SECOND, Ordering::Relaxed);
         number

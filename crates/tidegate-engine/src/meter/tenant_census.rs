@@ -123,7 +123,7 @@ impl TenantCensus {
         now: Timestamp,
     ) -> Arc<TenantRow> {
         let row = self.find(name).unwrap_or_else(|| self.make(name, namespace, namespaces, second, now));
-        row.touch(second);
+        row.is_used_in(second);
         row
     }
 

@@ -2,13 +2,14 @@
 
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use siphasher::sip::SipHasher24;
 use tidegate_core::{Class, Timestamp};
 
 use super::row_columns::{ClassColumns, RowColumns};
+use super::second_order::SecondOrder;
 use super::tally::NamespaceTally;
 use crate::fault::Fault;
 use crate::sync::lock_plain;
@@ -79,6 +80,9 @@ impl TenantNames {
     }
 }
 
+/// The second of a row that made room for another tenant. No request comes in it.
+const EVICTED: u32 = SecondOrder::LAST + 1;
+
 /// The row of a tenant that is tracked, or was.
 #[derive(Debug)]
 pub(crate) struct TenantRow {
@@ -87,12 +91,12 @@ pub(crate) struct TenantRow {
     whole: u64,
     hash: u64,
     pub(crate) since: Timestamp,
-    /// The number of the last second in which it was used. Relaxed: it orders rows, and publishes
-    /// nothing.
+    /// The number of the last second in which it was used, or [`EVICTED`], which is written under
+    /// the lock of `columns` and stays.
+    ///
+    /// Relaxed: it orders rows, and publishes nothing. A request that sees an eviction late counts
+    /// in `other`, as one that came just before the eviction.
     touched: AtomicU32,
-    /// Written under the lock of `columns`. Relaxed where it is read without: a request that sees
-    /// it late counts in `other`, as one that came just before the eviction.
-    is_evicted: AtomicBool,
     columns: Mutex<ClassColumns>,
 }
 
@@ -110,7 +114,6 @@ impl TenantRow {
             hash: name.hash,
             since,
             touched: AtomicU32::new(second),
-            is_evicted: AtomicBool::new(false),
             columns: Mutex::default(),
         })
     }
@@ -130,17 +133,21 @@ impl TenantRow {
         self.whole != 0
     }
 
-    /// Whether it makes room for another tenant.
-    #[inline]
+    /// Whether it made room for another tenant.
     pub(crate) fn is_evicted(&self) -> bool {
-        self.is_evicted.load(Ordering::Relaxed)
+        self.touched() == EVICTED
     }
 
+    /// Whether it still counts; it is then used in this second.
     #[inline]
-    pub(crate) fn touch(&self, second: u32) {
-        if self.touched() != second {
-            self.touched.store(second, Ordering::Relaxed);
-        }
+    pub(crate) fn is_used_in(&self, second: u32) -> bool {
+        self.touched() == second || self.touch(second)
+    }
+
+    #[cold]
+    fn touch(&self, second: u32) -> bool {
+        let unless_evicted = |touched| (touched != EVICTED).then_some(second);
+        self.touched.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unless_evicted).is_ok()
     }
 
     #[inline]
@@ -155,7 +162,7 @@ impl TenantRow {
     /// Counts in the row, or in `other` of its namespace once it is evicted.
     pub(crate) fn add(&self, class: Class, more: &RowColumns) {
         let mut columns = lock_plain(&self.columns);
-        if !self.is_evicted.load(Ordering::Relaxed) {
+        if !self.is_evicted() {
             return columns.add(class, more);
         }
         drop(columns);
@@ -165,7 +172,7 @@ impl TenantRow {
     /// Moves all it has counted to `other` of its namespace, and whatever it will count.
     pub(crate) fn evict(&self) {
         let mut columns = lock_plain(&self.columns);
-        self.is_evicted.store(true, Ordering::Relaxed);
+        self.touched.store(EVICTED, Ordering::Relaxed);
         let counted = std::mem::take(&mut *columns);
         drop(columns);
         if Fault::EvictionForgets.is_planted() {

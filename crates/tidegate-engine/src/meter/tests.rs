@@ -12,7 +12,7 @@ use core::time::Duration;
 use tidegate_core::{Class, RequestOutcome, Timestamp};
 
 use super::{
-    Decided, FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, NamespaceUsage, Offer,
+    DecidedRequest, FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, NamespaceUsage, Offer,
     ResourceRow, Usage, UsageMeter,
 };
 
@@ -28,7 +28,7 @@ impl UsageMeter {
         units: u64,
         now: Timestamp,
     ) -> MeterAccount {
-        self.decided(subject, Decided { outcome, units, is_repeated: offer.is_repeated }, now)
+        self.decided(subject, DecidedRequest { outcome, units, is_repeated: offer.is_repeated }, now)
     }
 
     /// Settles a request that took no time.
