@@ -114,7 +114,7 @@ impl Reason {
     /// Whether the reason belongs to a later version: nothing refuses with it yet, and no document
     /// lists it.
     pub const fn is_planned(self) -> bool {
-        matches!(self, Self::Deferred | Self::FeatureDisabled)
+        matches!(self, Self::Deferred)
     }
 
     /// The name in answers, logs and metrics.

@@ -13,6 +13,8 @@ pub enum RefusalDetails {
     Capacity(CapacityDetails),
     /// The overload plane shed a request.
     Overload(OverloadDetails),
+    /// The feature that a request is for is off.
+    Feature(FeatureDetails),
 }
 
 impl RefusalDetails {
@@ -20,7 +22,7 @@ impl RefusalDetails {
     pub const fn capacity(&self) -> Option<&CapacityDetails> {
         match self {
             Self::Capacity(details) => Some(details),
-            Self::Overload(_) => None,
+            Self::Overload(_) | Self::Feature(_) => None,
         }
     }
 
@@ -28,8 +30,35 @@ impl RefusalDetails {
     pub const fn overload(&self) -> Option<&OverloadDetails> {
         match self {
             Self::Overload(details) => Some(details),
-            Self::Capacity(_) => None,
+            Self::Capacity(_) | Self::Feature(_) => None,
         }
+    }
+
+    /// The details of a feature that is off.
+    pub const fn feature(&self) -> Option<&FeatureDetails> {
+        match self {
+            Self::Feature(details) => Some(details),
+            Self::Capacity(_) | Self::Overload(_) => None,
+        }
+    }
+}
+
+/// The feature that refused a request. [`crate::Refusal::name`] is its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FeatureDetails {
+    /// The feature.
+    pub feature: Arc<str>,
+    /// The level at which it is off.
+    pub level: Arc<str>,
+    /// The name of the resource that is relieved; `None` for the default resource.
+    pub resource: Option<Arc<str>>,
+}
+
+impl FeatureDetails {
+    /// The details of a feature that is off at this level, to relieve this resource.
+    pub const fn new(feature: Arc<str>, level: Arc<str>, resource: Option<Arc<str>>) -> Self {
+        Self { feature, level, resource }
     }
 }
 
@@ -214,11 +243,24 @@ impl fmt::Display for RefusalDetails {
     /// ```text
     /// table "orders", write, partition 2 (8000000000000000-bfffffffffffffff) on node "n1", rate 2.5/s
     /// resource "checkout", level 12, cursor 129, binding signal pressure
+    /// feature "thumbnails", level off, resource "checkout"
     /// ```
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Capacity(details) => details.fmt(f),
             Self::Overload(details) => details.fmt(f),
+            Self::Feature(details) => details.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for FeatureDetails {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { feature, level, resource } = self;
+        write!(f, "feature \"{feature}\", level {level}, ")?;
+        match resource {
+            Some(resource) => write!(f, "resource \"{resource}\""),
+            None => f.write_str("the default resource"),
         }
     }
 }

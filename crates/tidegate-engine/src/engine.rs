@@ -29,12 +29,14 @@ pub use administration::reload::{Change, LimitChange, ReloadReport};
 pub use administration::tick::{Tick, TickAction};
 pub use admission::metered::OfferedRequest;
 pub use views::explanation::Explained;
+pub use views::features::{FeatureReport, GrantedFeature};
 pub use views::peek::PeekReport;
 pub use views::usage::UsageReport;
 
 use crate::blocks::KnownBlocks;
 use crate::capacity_control::CapacityControl;
 use crate::error::{AdminError, BuildError, RequestError};
+use crate::feature_pins::FeaturePins;
 use crate::kept::KeptPermits;
 use crate::leases::{LeaseConfig, Leases, Outbox};
 use crate::lineage::Lineage;
@@ -192,6 +194,7 @@ impl EngineBuilder {
             capacity_control: CapacityControl::new(config.table.seed[0]),
             refunds: RefundKeys::new(REFUND_KEYS_MAX, config.table.seed),
             blocks: KnownBlocks::new(config.table.seed),
+            feature_pins: FeaturePins::default(),
             batches: AtomicU64::new(1),
             batch_epoch: hasher(config.table.seed).hash_one("batches"),
             generations: AtomicU32::new(0),
@@ -271,6 +274,8 @@ pub(crate) struct Shared {
     pub(crate) kept: KeptPermits,
     pub(crate) refunds: RefundKeys,
     pub(crate) blocks: KnownBlocks,
+    /// The pins of features.
+    pub(crate) feature_pins: FeaturePins,
     /// The control loops of the tables.
     pub(crate) capacity_control: CapacityControl,
     pub(crate) leases: Option<Leases>,

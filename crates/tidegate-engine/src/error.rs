@@ -2,7 +2,7 @@
 
 use tidegate_capacity::CapacityError;
 use tidegate_core::{GateError, Timestamp};
-use tidegate_overload::{InstanceError, OverloadError, SignalError};
+use tidegate_overload::{FeaturePinError, InstanceError, OverloadError, SignalError};
 use tidegate_store::StoreError;
 
 use crate::notes::NoteError;
@@ -131,6 +131,17 @@ pub enum AdminError {
     /// A value of a pushed signal that the overload plane cannot take in.
     #[error(transparent)]
     Signal(#[from] SignalError),
+    /// A pin of a feature that the overload plane cannot set.
+    #[error(transparent)]
+    FeaturePin(#[from] FeaturePinError),
+    /// A pin of a feature with a text that is too long.
+    #[error("`{what}` of a pin has {bytes} bytes; use at most {max}", max = crate::FeaturePinning::TEXT_BYTES_MAX)]
+    FeaturePinText {
+        /// The text.
+        what: &'static str,
+        /// Its bytes.
+        bytes: usize,
+    },
     /// A note that cannot be read.
     #[error(transparent)]
     Note(#[from] NoteError),

@@ -33,6 +33,7 @@ mod demand;
 mod engine;
 mod error;
 mod fault;
+mod feature_pins;
 mod kept;
 mod leases;
 mod limit_report;
@@ -60,12 +61,14 @@ pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
 pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
-    Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, LimitChange, OfferedRequest,
-    PeekReport, ReloadReport, Tick, TickAction, UsageReport, WAITING_BOUNDS,
+    Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, FeatureReport,
+    GrantedFeature, LimitChange, OfferedRequest, PeekReport, ReloadReport, Tick, TickAction, UsageReport,
+    WAITING_BOUNDS,
 };
 pub use error::{AdminError, BuildError, RequestError};
 #[cfg(tidegate_planted_faults)]
 pub use fault::Fault;
+pub use feature_pins::FeaturePinning;
 pub use kept::{PermitPage, PermitReport};
 pub use leases::{Landing, LeaseBatch, LeaseBatches, LeaseConfig, LeaseTotals, LeaseView, LeasesView};
 pub use limit_report::LimitReport;
@@ -86,8 +89,9 @@ pub use request::Request;
 pub use tidegate_capacity::Units;
 pub use tidegate_core::NamespaceConfig;
 pub use tidegate_overload::{
-    Cursor, InstanceState, LatencyStats, LoadLevel, OfferOutcome, PushedValue, QueueCounts, ResourceStats,
-    RoomBounds, RoomUse, SignalError, SpanEnd, WaitingConnection,
+    Cursor, FeatureCause, FeatureChange, FeatureEvent, FeatureMode, FeaturePinError, FeatureReason,
+    FeatureScope, FeatureView, InstanceState, LatencyStats, LoadLevel, OfferOutcome, PushedValue,
+    QueueCounts, ResourceStats, RoomBounds, RoomUse, SignalError, SpanEnd, WaitingConnection,
 };
 pub use waiting_room::Turn;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::Class;
 
-use crate::Cursor;
+use crate::{Cursor, FeatureReport};
 
 /// The resource of a request, and the level of the request there.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,8 @@ pub struct LoadReport {
     pub in_flight: u64,
     /// The most requests in flight of this class.
     pub in_flight_max: u64,
+    /// The level of its feature; `None` if the resource has no feature that the request names.
+    pub feature: Option<FeatureReport>,
     /// How the request would wait for a place; `None` if it finds one now, or would be refused.
     pub wait: Option<PlaceWait>,
 }

@@ -10,7 +10,7 @@ pub use tidegate_core::limit::Outcome;
 use tidegate_core::limit::WorkEnd;
 use tidegate_core::table::RefundSet;
 use tidegate_core::{Cost, Timestamp};
-use tidegate_overload::LatencySample;
+use tidegate_overload::{FeatureGrant, FeatureId, LatencySample};
 use tidegate_store::{Batch, Kind, Operation};
 
 use crate::leases::LeaseCharge;
@@ -337,6 +337,13 @@ pub(crate) enum BesideLimits {
     },
 }
 
+/// The level of a feature that a request was granted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrantedLevel {
+    pub(crate) id: FeatureId,
+    pub(crate) grant: FeatureGrant,
+}
+
 /// The holds of a request beside charges to limits that are decided here.
 #[derive(Debug, Default)]
 pub(crate) struct OtherHolds {
@@ -346,6 +353,8 @@ pub(crate) struct OtherHolds {
     pub(crate) leased: SmallVec<[LeaseCharge; 1]>,
     pub(crate) units: Option<UnitsHold>,
     pub(crate) place: Option<Place>,
+    /// The level of the feature that the request is for.
+    pub(crate) feature: Option<GrantedLevel>,
     /// The exact limits charged in the store, with what they had left.
     pub(crate) stored: Option<Box<StoreCharge>>,
     /// The requests to call when what is lent comes back.

@@ -6,9 +6,11 @@ use std::sync::Arc as StdArc;
 use smallvec::SmallVec;
 use tidegate_core::{OverloadMechanism, Refusal, RefusalDetails, Timestamp};
 use tidegate_overload::{
-    Entrant, InFlightPermit, LatencySample, Obstacle, Overload, ResourceId, UnsettledPlace,
+    Entrant, FeatureId, FeatureUse, InFlightPermit, LatencySample, Obstacle, Overload, ResourceId,
+    UnsettledPlace,
 };
 
+use crate::permit::GrantedLevel;
 use crate::permit_id::PermitId;
 use crate::sync::Arc;
 use crate::waiting_room::Room;
@@ -39,6 +41,8 @@ pub(crate) struct Place {
     permit: Option<InFlightPermit>,
     /// The request as the fair queue of the resource has charged it, if it waited there.
     charged: Option<Box<Entrant>>,
+    /// The work of a feature that has the place.
+    feature: Option<(FeatureId, FeatureUse)>,
     /// Its entry, if only a settlement by its caller tells the end of its work.
     unsettled: Option<Box<UnsettledEntry>>,
 }
@@ -54,7 +58,26 @@ struct UnsettledEntry {
 impl Place {
     #[inline]
     pub(crate) fn new(plane: &StdArc<OverloadPlane>, permit: InFlightPermit) -> Self {
-        Self { plane: StdArc::clone(plane), permit: Some(permit), charged: None, unsettled: None }
+        Self {
+            plane: StdArc::clone(plane),
+            permit: Some(permit),
+            charged: None,
+            feature: None,
+            unsettled: None,
+        }
+    }
+
+    /// Begins work of a feature at this level.
+    #[cold]
+    pub(crate) fn begin_feature(&mut self, granted: GrantedLevel) {
+        let feature = self.plane.overload.feature(granted.id);
+        self.feature = Some((granted.id, feature.begin(granted.grant)));
+    }
+
+    /// The instant from which the work is to be cancelled, because its feature is off.
+    pub(crate) fn cancel_at(&self) -> Option<Timestamp> {
+        let (id, work) = self.feature.as_ref()?;
+        self.plane.overload.feature(*id).cancel_at(work)
     }
 
     /// Remembers what the fair queue of the resource has charged.
@@ -87,8 +110,9 @@ impl Place {
     pub(crate) fn expire(&mut self, entry: UnsettledPlace) -> Option<Self> {
         self.unsettled.as_ref().filter(|known| known.place == entry)?;
         let permit = self.permit.take()?;
-        let (plane, charged) = (StdArc::clone(&self.plane), self.charged.take());
-        Some(Self { plane, permit: Some(permit), charged, unsettled: None })
+        let (plane, charged, feature) =
+            (StdArc::clone(&self.plane), self.charged.take(), self.feature.take());
+        Some(Self { plane, permit: Some(permit), charged, feature, unsettled: None })
     }
 
     /// Whether it has expired before it was settled.
@@ -104,6 +128,13 @@ impl Place {
         }
     }
 
+    /// Learns the cost of its feature at the level of the work, which had the place for so long.
+    pub(crate) fn learn_feature(&self, held: Duration) {
+        if let Some((id, work)) = &self.feature {
+            self.plane.overload.feature(*id).learn(work, held);
+        }
+    }
+
     /// Reports the end of the work to the resource.
     #[cold]
     pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
@@ -115,6 +146,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if let Some((id, work)) = self.feature.take() {
+            self.plane.overload.feature(id).end(work, None);
+        }
         if let Some(permit) = self.permit.take() {
             if let Some(entry) = &self.unsettled {
                 self.plane.overload.forget_unsettled(entry.resource, entry.namespace, entry.place);

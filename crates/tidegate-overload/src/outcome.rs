@@ -24,6 +24,8 @@ pub enum OfferOutcome {
     /// It would have waited, but the waiting room was full, or a request of a higher class took its
     /// position there.
     QueueFull,
+    /// The feature that it is for is off.
+    Disabled,
     /// Its deadline was over or could not be met.
     Expired,
     /// It was left before it was decided: its caller went away, or the process ended.
@@ -34,7 +36,7 @@ pub enum OfferOutcome {
 
 impl OfferOutcome {
     /// All outcomes.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Admitted,
         Self::Shed,
         Self::NoPlace,
@@ -42,6 +44,7 @@ impl OfferOutcome {
         Self::Throttled,
         Self::Unavailable,
         Self::QueueFull,
+        Self::Disabled,
         Self::Expired,
         Self::Cancelled,
         Self::Failed,
@@ -54,7 +57,8 @@ impl OfferOutcome {
             (_, RequestOutcome::Admitted) => Self::Admitted,
             (_, RequestOutcome::Denied) => Self::Denied,
             (_, RequestOutcome::Throttled) => Self::Throttled,
-            (_, RequestOutcome::Shed | RequestOutcome::Deferred | RequestOutcome::Disabled) => Self::Shed,
+            (_, RequestOutcome::Shed | RequestOutcome::Deferred) => Self::Shed,
+            (_, RequestOutcome::Disabled) => Self::Disabled,
             (_, RequestOutcome::Expired) => Self::Expired,
             (_, RequestOutcome::Unavailable) => Self::Unavailable,
             (_, RequestOutcome::Failed) => Self::Failed,
@@ -70,6 +74,7 @@ impl OfferOutcome {
             Self::Denied => RequestOutcome::Denied,
             Self::Throttled => RequestOutcome::Throttled,
             Self::Unavailable => RequestOutcome::Unavailable,
+            Self::Disabled => RequestOutcome::Disabled,
             Self::Expired => RequestOutcome::Expired,
             Self::Cancelled => RequestOutcome::Cancelled,
             Self::Failed => RequestOutcome::Failed,
@@ -79,7 +84,7 @@ impl OfferOutcome {
     /// Whether a request that ended so was no demand on the system: it must not use up what the
     /// cursor admits. One that expired or was cancelled was demand that could not be served.
     pub(crate) const fn is_no_demand(self) -> bool {
-        matches!(self, Self::Denied | Self::Throttled | Self::Unavailable | Self::Failed)
+        matches!(self, Self::Denied | Self::Throttled | Self::Unavailable | Self::Disabled | Self::Failed)
     }
 }
 

@@ -218,6 +218,11 @@ impl Overload {
         &self.resources[usize::from(id.0)].resource
     }
 
+    /// The name of a resource; `None` for the default resource.
+    pub fn resource_name(&self, id: ResourceId) -> Option<Arc<str>> {
+        self.resource(id).name.clone()
+    }
+
     /// The level of a request of a namespace (by its number, as [`Group::namespace`] counts it) at
     /// `now`: its class, and the cohort of its tenant, which changes every hour.
     ///

@@ -18,8 +18,8 @@ use crate::resource_id::ResourceId;
 /// Each request that was offered ends in one outcome, so for each class and for all of them:
 ///
 /// ```text
-/// offered == admitted + shed + no_place + denied + throttled + queue_full + expired + cancelled
-///          + failed + undecided
+/// offered == admitted + shed + no_place + denied + throttled + queue_full + disabled + expired
+///          + cancelled + failed + undecided
 /// ```
 ///
 /// `undecided` are the requests that are being decided or wait; without any, `offered` equals the

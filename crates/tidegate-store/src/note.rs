@@ -1,5 +1,5 @@
 //! Small named facts that outlive a process: overrides, blocks, refund keys, reservations, the
-//! lineage of limits, members.
+//! lineage of limits, members, pins of features.
 //!
 //! A store keeps them beside its counters and changes both in the same step, so that a refund and
 //! the memory that it was given, or a reservation and the charge it stands for, are never torn
@@ -33,12 +33,25 @@ pub enum NoteKind {
     Audit = 6,
     /// A member that is there, as long as it says so again in time.
     Member = 7,
+    /// The level of a feature that an operator pins until an instant.
+    FeaturePin = 8,
 }
 
 impl NoteKind {
     /// All kinds.
-    pub const ALL: [Self; 7] =
-        [Self::Override, Self::Block, Self::Refund, Self::Permit, Self::Lineage, Self::Audit, Self::Member];
+    pub const ALL: [Self; 8] = [
+        Self::Override,
+        Self::Block,
+        Self::Refund,
+        Self::Permit,
+        Self::Lineage,
+        Self::Audit,
+        Self::Member,
+        Self::FeaturePin,
+    ];
+
+    /// The longest pin of a feature: 30 days.
+    pub const FEATURE_PIN_KEPT: Duration = Duration::from_hours(30 * 24);
 
     /// How long a refund is remembered: an hour.
     pub const REFUND_KEPT: Duration = Duration::from_hours(1);
@@ -49,6 +62,7 @@ impl NoteKind {
         match self {
             Self::Refund => Some(Self::REFUND_KEPT),
             Self::Block => Some(WINDOW_MAX),
+            Self::FeaturePin => Some(Self::FEATURE_PIN_KEPT),
             Self::Override | Self::Permit | Self::Lineage | Self::Audit | Self::Member => None,
         }
     }
@@ -74,6 +88,7 @@ impl fmt::Display for NoteKind {
             Self::Lineage => "lineage",
             Self::Audit => "audit",
             Self::Member => "member",
+            Self::FeaturePin => "pin of a feature",
         })
     }
 }

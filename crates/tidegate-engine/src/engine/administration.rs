@@ -1,6 +1,7 @@
 //! The work of operators and of the process with an engine: settings, overrides, reloads, ticks.
 
 mod configuration;
+mod feature_pin_changes;
 mod membership;
 mod operations;
 mod override_changes;

@@ -1,6 +1,6 @@
 //! Admission: the walk of the planes that every request makes, and the way back.
 //!
-//! 1. Read only: the deadline, the admission cursor.
+//! 1. Read only: the deadline, the level of the feature, the admission cursor.
 //! 2. Local limits, then leases; charged.
 //! 3. Capacity units, charged.
 //! 4. A place in flight. Where none is free at step 1, steps 2 and 3 are looked at only.
@@ -17,6 +17,7 @@ mod deadline;
 #[cfg(test)]
 mod even_cost;
 pub(crate) mod exact_limit;
+mod feature;
 pub(crate) mod leases;
 mod limits;
 pub(crate) mod located;
@@ -70,6 +71,11 @@ impl Engine {
         let stop = 'planes: {
             if let Err(stop) = deadline::step(self, located, mode, holds, now)
                 && let Err(stop) = heard(WalkStep::Deadline, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            if let Err(stop) = feature::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Feature, stop, mode, located)
             {
                 break 'planes stop;
             }

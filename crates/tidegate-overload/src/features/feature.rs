@@ -168,6 +168,13 @@ impl Feature {
         &self.level_names[usize::from(position).min(last)]
     }
 
+    /// The name of the level that a request was granted; `None` for a feature without levels, one
+    /// that only shows its level, and one whose settings have changed since.
+    pub fn granted_level(&self, grant: FeatureGrant) -> Option<&Arc<str>> {
+        let is_told = !self.config.levels.is_empty() && !grant.is_shadow && grant.settings == self.settings;
+        is_told.then(|| self.level_name(grant.level))
+    }
+
     /// The level that a request gets at this moment: one load, and no lock.
     #[inline]
     pub fn grant(&self, level: RequestLevel) -> FeatureGrant {
@@ -201,6 +208,14 @@ impl Feature {
         FeatureUse { level: grant.level_in_force(), class, cohort, settings }
     }
 
+    /// Learns the cost of a level from work that kept its place for so long, and ends later.
+    #[inline]
+    pub fn learn(&self, work: &FeatureUse, place_time: Duration) {
+        if work.settings == self.settings {
+            self.meter.end(work.level, place_time);
+        }
+    }
+
     /// Ends the work of a request. `place_time`: the time for which it kept its place, from which
     /// the cost of its level is learned; `None`: it says nothing of the cost, as for a tunnel or a
     /// caller that left at once.
@@ -208,8 +223,8 @@ impl Feature {
     #[expect(clippy::needless_pass_by_value, reason = "a use is used up, so that it does not end twice")]
     pub fn end(&self, work: FeatureUse, place_time: Option<Duration>) {
         self.meter.in_flight.end(work.class);
-        if let Some(time) = place_time.filter(|_| work.settings == self.settings) {
-            self.meter.end(work.level, time);
+        if let Some(time) = place_time {
+            self.learn(&work, time);
         }
     }
 

@@ -77,7 +77,7 @@ pub enum FeaturePinError {
 
 impl FeaturePinError {
     /// No feature has this name, but these have, which are in order.
-    pub(crate) fn unknown_feature<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+    pub fn unknown_feature<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
         Self::UnknownFeature { feature: shortened(name), known: listed(known) }
     }
 

@@ -44,6 +44,7 @@ impl Engine {
         let planes = Planes::new(capacity, leases_by.as_ref(), overload, &self.shared.room, now);
         let engine = self.with(planes);
         engine.share_waiting_room();
+        engine.renew_feature_pins(now);
         Ok(engine)
     }
 

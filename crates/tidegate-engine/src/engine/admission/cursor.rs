@@ -1,4 +1,4 @@
-//! Step 1: the admission cursor of the resource. A request is offered to its resource here, once.
+//! Step 1: the admission cursor of the resource.
 
 use tidegate_core::Timestamp;
 
@@ -15,14 +15,11 @@ pub(crate) fn step(
     located: &mut Located<'_, '_>,
     mode: Mode,
     _holds: &mut Option<Holds>,
-    now: Timestamp,
+    _now: Timestamp,
 ) -> Answer {
-    let Located { request, waited, record, .. } = located;
+    let Located { request, record, .. } = located;
     let (Some(overload), Some(record)) = (engine.overload(), record) else { return Ok(()) };
     let shed = if mode == Mode::Charge {
-        if !waited.is_offered && engine.is_new(request, record) {
-            overload.offer(record, now);
-        }
         overload.shed(record)
     } else {
         overload.would_shed(record.resource(), record.level())

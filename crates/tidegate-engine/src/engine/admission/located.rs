@@ -10,6 +10,7 @@ use tidegate_overload::{RequestRecord, ResourceId};
 use tidegate_store::Operation;
 
 use super::answer::WalkStep;
+use super::feature::LocatedFeature;
 use super::table_tokens::TokenSources;
 use super::waited::Waited;
 use crate::access_report::AccessReport;
@@ -34,6 +35,8 @@ pub(crate) struct Located<'r, 'a> {
     pub(crate) waited: &'r Waited<'r>,
     /// The request as its resource counts it; `None` without one.
     pub(crate) record: Option<RequestRecord>,
+    /// Its feature, if its resource has it.
+    pub(crate) feature: Option<LocatedFeature>,
     /// The counters of its limits, if they were located before the walk.
     pub(crate) counters: Option<&'r LocatedCounters>,
     /// Its limits that a store decides or lends, with their keys. Filled by the local limits, where
@@ -169,6 +172,11 @@ impl Engine {
         waited: &'r Waited<'r>,
         now: Timestamp,
     ) -> Located<'r, 'a> {
+        let record = self.target_for(owner, request, now);
+        let feature = match (&record, request.feature) {
+            (Some(record), Some(_)) => self.feature_at(request, record),
+            _ => None,
+        };
         Located {
             request,
             gate: None,
@@ -176,7 +184,8 @@ impl Engine {
             issuer,
             at: 0,
             waited,
-            record: self.target_for(owner, request, now),
+            record,
+            feature,
             counters: None,
             stored: None,
             access: None,
@@ -186,10 +195,31 @@ impl Engine {
         }
     }
 
-    /// The resource of a request; `None` if the overload plane has none for it.
+    /// The resource of a request; `None` if the overload plane has none for it. One that names no
+    /// resource belongs to that of its feature.
     #[inline]
     pub(crate) fn resource_of(&self, request: &Request<'_>) -> Option<ResourceId> {
-        self.overload()?.find(request.resource)
+        let overload = self.overload()?;
+        match (request.resource, request.feature) {
+            (None, Some(_)) => self.resource_by_feature(request),
+            (resource, _) => overload.find(resource),
+        }
+    }
+
+    #[inline(never)]
+    fn resource_by_feature(&self, request: &Request<'_>) -> Option<ResourceId> {
+        let overload = self.overload()?;
+        let feature = self.feature_of(request);
+        feature.map_or_else(|| overload.find(None), |feature| Some(overload.feature_resource(feature)))
+    }
+
+    /// The feature of a request that this resource has. A feature of another resource says nothing
+    /// of work here.
+    #[inline(never)]
+    pub(crate) fn feature_at(&self, request: &Request<'_>, record: &RequestRecord) -> Option<LocatedFeature> {
+        let id = self.feature_of(request)?;
+        let is_here = self.overload()?.feature_resource(id) == record.resource();
+        is_here.then_some(LocatedFeature { id, grant: None })
     }
 
     /// A request as its resource will count it; `None` without one, and without an overload plane.

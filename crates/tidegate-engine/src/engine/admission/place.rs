@@ -4,11 +4,12 @@ use tidegate_core::Timestamp;
 use tidegate_overload::{Obstacle, PlaceRefusal, RequestRecord, ResourceId, Shed, WaitsForPlace};
 
 use super::answer::{Answer, Mode, Stop};
+use super::feature::LocatedFeature;
 use super::located::Located;
 use super::refusal::shed_by;
 use super::waited::Waited;
 use crate::engine::Engine;
-use crate::permit::Holds;
+use crate::permit::{GrantedLevel, Holds};
 use crate::place::{OverloadPlane, Place};
 use crate::request::Request;
 
@@ -21,14 +22,21 @@ pub(crate) fn step(
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, waited, record, .. } = located;
+    let Located { request, waited, record, feature, .. } = located;
     let Some((plane, record)) = engine.planes.overload.as_ref().zip(record.as_mut()) else {
         return Ok(());
     };
     let (overload, resource, level) = (&plane.overload, record.resource(), record.level());
     let shed = match mode {
         // It would keep its place: it is paced instead.
-        Mode::Charge if !request.end_known => overload.pace(record, now),
+        Mode::Charge if !request.end_known => {
+            let shed = overload.pace(record, now);
+            if let (None, Some(granted), Some(holds)) = (&shed, granted(*feature), holds) {
+                overload.feature(granted.id).count_units(granted.grant, request.cost.units());
+                holds.other_mut().feature = Some(granted);
+            }
+            shed
+        }
         Mode::Charge if is_claimed(plane, resource, request, waited) => {
             Some(refuse(plane, record, PlaceRefusal::Claimed, request, waited, now))
         }
@@ -36,7 +44,12 @@ pub(crate) fn step(
             match overload.take_place(record, waits_for_place(resource, request, waited, now), now) {
                 Ok(permit) => {
                     if let Some(holds) = holds {
-                        holds.other_mut().place = Some(Place::new(plane, permit));
+                        let other = holds.other_mut();
+                        let place = other.place.insert(Place::new(plane, permit));
+                        if let Some(granted) = granted(*feature) {
+                            place.begin_feature(granted);
+                            other.feature = Some(granted);
+                        }
                     }
                     None
                 }
@@ -58,6 +71,13 @@ pub(crate) fn step(
         Some(shed) => Err(Stop::Refuse(Some(shed_by(request.namespace, &shed, request)))),
         None => Ok(()),
     }
+}
+
+/// The level of the feature that the request was granted.
+#[inline]
+fn granted(feature: Option<LocatedFeature>) -> Option<GrantedLevel> {
+    let LocatedFeature { id, grant } = feature?;
+    Some(GrantedLevel { id, grant: grant? })
 }
 
 /// How a request goes on that is charged so far: where there is no place for it, the planes before

@@ -234,8 +234,9 @@ impl Engine {
     fn demand_at(&self, of: &Offered<'_, '_>, gate: &Gate) -> Option<Demand> {
         let target = self.target_of(gate, of.request, of.now);
         let new = target.filter(|target| self.is_new(of.request, target));
-        let counted = self.overload().zip(new).map(|(overload, mut record)| {
-            overload.offer(&mut record, of.now);
+        let counted = new.map(|mut record| {
+            let feature = self.feature_at(of.request, &record);
+            self.offer_to_planes(&mut record, feature, of.now);
             record
         });
         self.demand_of(None, of, counted)

@@ -1,6 +1,7 @@
 //! The refusals of each plane, and which of several comes first.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use smallvec::smallvec;
 use tidegate_capacity::table_config::full_name;
@@ -8,8 +9,10 @@ use tidegate_capacity::{Bound, Throttled};
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::permits::retry_hint;
 use tidegate_core::refusal::ScopeValues;
-use tidegate_core::{Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
-use tidegate_overload::Shed;
+use tidegate_core::{
+    FeatureDetails, Gate, Reason, Refusal, RefusalDetails, Retry, Text, Timestamp, Violated,
+};
+use tidegate_overload::{Feature, FeatureGrant, Shed};
 use tidegate_store::StoreError;
 
 use super::exact_limit::refuses;
@@ -71,6 +74,25 @@ pub(crate) fn shed_by(namespace: &str, shed: &Shed, request: &Request<'_>) -> Re
     let mut refusal = Refusal::new(namespace, scope_of(request), violated);
     refusal.retry_hint = Some(shed.retry_after_hint());
     refusal.details = Some(Box::new(shed.details()));
+    refusal
+}
+
+/// The refusal of a request for a feature that is off at its resource, until then.
+#[cold]
+pub(crate) fn disabled_feature(
+    request: &Request<'_>,
+    feature: &Feature,
+    grant: FeatureGrant,
+    resource: Option<Arc<str>>,
+    until: Timestamp,
+) -> Refusal {
+    let name = Text::from(&**feature.name());
+    let (reason, retry) = (Reason::FeatureDisabled, Retry::At(until));
+    let violated = Violated { name, reason, retry, limit: 0, remaining: 0, window: None };
+    let mut refusal = Refusal::new(request.namespace, scope_of(request), violated);
+    let level = Arc::clone(feature.level_name(grant.level));
+    let details = FeatureDetails::new(Arc::clone(feature.name()), level, resource);
+    refusal.details = Some(Box::new(RefusalDetails::Feature(details)));
     refusal
 }
 

@@ -71,6 +71,8 @@ impl Engine {
             place.settle(limits.admitted_at(), now);
             if matches!(completion.outcome, Outcome::Succeeded | Outcome::Failed) {
                 place.learn_settled(limits.admitted_at(), now);
+                let until_now = || now.saturating_since(limits.admitted_at());
+                place.learn_feature(completion.ended_after.unwrap_or_else(until_now));
             }
             if let Some(sample) = completion.sample(limits.admitted_at(), now) {
                 place.sample(sample, limits.admitted_at(), now);

@@ -30,7 +30,7 @@ pub struct Explained {
     /// Every limit of the namespace, in the order of the policy.
     pub limits: Vec<Explanation>,
     /// The refusals that the request would get now from the planes beside the limits, in the order
-    /// of the planes: its deadline or the admission cursor, then its table or a missing place. A
+    /// of the planes: its deadline, its feature or the admission cursor, then its table or a missing place. A
     /// request that may wait for a place has no refusal for want of it.
     pub planes: Vec<Refusal>,
     /// The resource that serves the request, with the level of the request there; `None` without
@@ -74,6 +74,7 @@ impl Engine {
             is_below_cursor: overload.is_below_cursor(resource, level),
             in_flight: overload.in_flight(resource),
             in_flight_max: overload.in_flight_max(resource, level.class()),
+            feature: self.feature_report(request, now),
             wait: None,
         })
     }

@@ -7,13 +7,13 @@ use tidegate_store::{Batch, Operation, Outcome, StoreError};
 
 use crate::access_report::AccessCharge;
 use crate::continuation::ExactName;
-use crate::engine::Engine;
 use crate::engine::admission::answer::{Mode, Stop, WalkStep};
 use crate::engine::admission::exact_limit::{refuses, reports};
 use crate::engine::admission::located::Said;
 use crate::engine::admission::refusal::{denied_by_store, store_failed};
 use crate::engine::admission::store_silence::{decided_here, denied_alone, refusing_without};
 use crate::engine::admission::waited::Waited;
+use crate::engine::{Engine, FeatureReport};
 use crate::error::RequestError;
 use crate::limit_report::LimitReport;
 use crate::progress::Progress;
@@ -30,6 +30,8 @@ pub struct PeekReport {
     pub limits: Vec<LimitReport>,
     /// The units that its access would be charged, and those that are left; `None` without one.
     pub access: Option<AccessCharge>,
+    /// The level of its feature; `None` if its resource has no feature that the request names.
+    pub feature: Option<FeatureReport>,
 }
 
 impl Engine {
@@ -67,7 +69,8 @@ impl Engine {
 
     fn look(&self, request: &Request<'_>, now: Timestamp) -> Result<Look, RequestError> {
         let said = self.said(request, now)?;
-        Ok(Look { said, gate: Arc::clone(self.gate(request.namespace)?), cost: request.cost })
+        let feature = request.feature.and_then(|_| self.feature_report(request, now));
+        Ok(Look { said, gate: Arc::clone(self.gate(request.namespace)?), cost: request.cost, feature })
     }
 
     /// Looks, from where there are `reports` already: as far as no store needs to be asked, then in
@@ -111,6 +114,7 @@ struct Look {
     said: Said,
     gate: Arc<Gate>,
     cost: Cost,
+    feature: Option<FeatureReport>,
 }
 
 impl Look {
@@ -119,7 +123,8 @@ impl Look {
         let Said { refusals, limits, access, .. } = self.said;
         let first = refusals.into_iter().min_by_key(|(step, _)| *step);
         let access = access.first().map(|one| AccessCharge { units: one.units, left: one.direction.left });
-        PeekReport { refusal: first.map(|(_, refusal)| refusal), limits, access }
+        let feature = self.feature;
+        PeekReport { refusal: first.map(|(_, refusal)| refusal), limits, access, feature }
     }
 
     /// The report with the limits that a store decides, by its answer or without one.

@@ -1,0 +1,85 @@
+//! Step 1: the level of the feature that a request is for. A request is offered to its resource and
+//! to its feature here, once.
+
+use tidegate_core::Timestamp;
+use tidegate_overload::{FeatureGrant, FeatureId, RequestRecord};
+
+use super::answer::{Answer, Mode, Stop};
+use super::located::Located;
+use super::refusal::disabled_feature;
+use crate::engine::Engine;
+use crate::permit::Holds;
+use crate::request::Request;
+
+/// The feature of a request that its resource has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocatedFeature {
+    pub(crate) id: FeatureId,
+    /// The level that the request gets. Filled by this step.
+    pub(crate) grant: Option<FeatureGrant>,
+}
+
+#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
+#[inline(always)]
+pub(crate) fn step(
+    engine: &Engine,
+    located: &mut Located<'_, '_>,
+    mode: Mode,
+    _holds: &mut Option<Holds>,
+    now: Timestamp,
+) -> Answer {
+    let Located { request, waited, record, feature, .. } = located;
+    let Some(record) = record else { return Ok(()) };
+    if mode == Mode::Charge && !waited.is_offered && engine.is_new(request, record) {
+        engine.offer_to_planes(record, *feature, now);
+    }
+    match feature {
+        Some(feature) => granted(engine, request, record, feature, now),
+        None => Ok(()),
+    }
+}
+
+/// Finds the level of a feature for a request, which is refused if the feature is off.
+#[inline(never)]
+fn granted(
+    engine: &Engine,
+    request: &Request<'_>,
+    record: &RequestRecord,
+    located: &mut LocatedFeature,
+    now: Timestamp,
+) -> Answer {
+    let Some(overload) = engine.overload() else { return Ok(()) };
+    let feature = overload.feature(located.id);
+    let grant = feature.grant(record.level());
+    located.grant = Some(grant);
+    if !grant.is_refused() {
+        return Ok(());
+    }
+    let resource = overload.resource_name(record.resource());
+    let until = overload.feature_retry(located.id, now);
+    Err(Stop::Refuse(Some(disabled_feature(request, feature, grant, resource, until))))
+}
+
+impl Engine {
+    /// Counts a request as new demand on its resource and its feature.
+    #[inline]
+    pub(crate) fn offer_to_planes(
+        &self,
+        record: &mut RequestRecord,
+        feature: Option<LocatedFeature>,
+        now: Timestamp,
+    ) {
+        let Some(overload) = self.overload() else { return };
+        overload.offer(record, now);
+        if let Some(feature) = feature {
+            overload.feature(feature.id).count_offered(record.level());
+        }
+    }
+
+    /// The feature of a request, if the overload plane has one of this name.
+    #[inline]
+    pub(crate) fn feature_of(&self, request: &Request<'_>) -> Option<FeatureId> {
+        let name = request.feature?;
+        self.overload()?.find_feature(name)
+    }
+}
