@@ -42,10 +42,10 @@ pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> R
 
 /// The tables and resources that requests may name, how they wait and how their refusals are
 /// answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlaneSettings(Arc<Known>);
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 struct Known {
     resources: HashMap<String, ResourcePolicy>,
     namespaces: HashSet<String>,

@@ -75,11 +75,4 @@ impl Engine {
             overload.feature(feature.id).count_offered(record.level());
         }
     }
-
-    /// The feature of a request, if the overload plane has one of this name.
-    #[inline]
-    pub(crate) fn feature_of(&self, request: &Request<'_>) -> Option<FeatureId> {
-        let name = request.feature?;
-        self.overload()?.find_feature(name)
-    }
 }

@@ -195,30 +195,19 @@ impl Engine {
         }
     }
 
-    /// The resource of a request; `None` if the overload plane has none for it. One that names no
-    /// resource belongs to that of its feature.
+    /// The resource of a request; `None` if the overload plane has none for it.
     #[inline]
     pub(crate) fn resource_of(&self, request: &Request<'_>) -> Option<ResourceId> {
-        let overload = self.overload()?;
-        match (request.resource, request.feature) {
-            (None, Some(_)) => self.resource_by_feature(request),
-            (resource, _) => overload.find(resource),
-        }
-    }
-
-    #[inline(never)]
-    fn resource_by_feature(&self, request: &Request<'_>) -> Option<ResourceId> {
-        let overload = self.overload()?;
-        let feature = self.feature_of(request);
-        feature.map_or_else(|| overload.find(None), |feature| Some(overload.feature_resource(feature)))
+        self.overload()?.find(request.resource)
     }
 
     /// The feature of a request that this resource has. A feature of another resource says nothing
     /// of work here.
     #[inline(never)]
     pub(crate) fn feature_at(&self, request: &Request<'_>, record: &RequestRecord) -> Option<LocatedFeature> {
-        let id = self.feature_of(request)?;
-        let is_here = self.overload()?.feature_resource(id) == record.resource();
+        let overload = self.overload()?;
+        let id = overload.find_feature(request.feature?)?;
+        let is_here = overload.feature_resource(id) == record.resource();
         is_here.then_some(LocatedFeature { id, grant: None })
     }
 

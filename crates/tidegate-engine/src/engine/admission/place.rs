@@ -45,9 +45,9 @@ pub(crate) fn step(
                 Ok(permit) => {
                     if let Some(holds) = holds {
                         let other = holds.other_mut();
-                        let place = other.place.insert(Place::new(plane, permit));
+                        let taken = other.place.insert(Place::new(plane, permit));
                         if let Some(granted) = granted(*feature) {
-                            place.begin_feature(granted);
+                            taken.begin_feature(granted);
                             other.feature = Some(granted);
                         }
                     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_core::{Class, Timestamp};
-use tidegate_overload::{FeatureEvent, FeatureView};
+use tidegate_overload::{FeatureEvent, FeatureView, Overload};
 
 use crate::engine::Engine;
 use crate::permit::{GrantedLevel, Holds, Permit};
@@ -72,7 +72,7 @@ impl Engine {
     /// The changes of features since the last call, the oldest first. One caller at a time has use
     /// for it.
     pub fn take_feature_events(&self) -> Vec<FeatureEvent> {
-        self.overload().map_or_else(Vec::new, |overload| overload.take_feature_events())
+        self.overload().map_or_else(Vec::new, Overload::take_feature_events)
     }
 
     /// The level that a request would get; `None` if its resource has no feature of this name.
