@@ -10,6 +10,7 @@ use tidegate_core::{Algorithm, CarriedLimit, Charging, Cost, Limit};
 use tidegate_engine::{Answered, Event, NamespaceConfig, Outcome, Pending, Permit, Request, Step, Wants};
 use tidegate_overload::{Overload, ResourceConfig};
 
+use crate::features::pin;
 use crate::world::{Room, Stage, USER, World, bucket, lease_config, request, stored_by};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,6 +33,8 @@ enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exit {
     Deadline,
+    /// The feature that it is for is off.
+    Feature,
     Cursor,
     LocalLimit,
     Capacity,
@@ -54,8 +57,9 @@ enum Exit {
 }
 
 const SOURCES: [Source; 4] = [Source::Policy, Source::Carried, Source::Batch, Source::Queue];
-const EXITS: [Exit; 13] = [
+const EXITS: [Exit; 14] = [
     Exit::Deadline,
+    Exit::Feature,
     Exit::Cursor,
     Exit::LocalLimit,
     Exit::Capacity,
@@ -167,6 +171,10 @@ impl Stand {
         let Self { world, exit, source, .. } = self;
         let now = world.now();
         match exit {
+            Exit::Feature => {
+                let until = now.saturating_add(60 * SECOND);
+                let _note = world.engine.pin_feature(pin("off", until), now).unwrap();
+            }
             Exit::Cursor => {
                 let until = now.saturating_add(60 * SECOND);
                 world.engine.event(Event::Pin { resource: None, level: Some(200), until }, now).unwrap();
@@ -192,6 +200,7 @@ impl Stand {
         let mut request = request();
         match self.exit {
             Exit::Deadline => request = request.deadline(self.world.now()),
+            Exit::Feature => request = request.feature("thumbnails"),
             Exit::Fails => request = request.access(Access::write("nowhere", b"order-7", 1000)),
             _ => {}
         }
@@ -199,7 +208,8 @@ impl Stand {
     }
 
     fn patient(&self) -> Request<'static> {
-        request().may_wait_until(self.world.now().saturating_add(10 * SECOND))
+        let patient = request().may_wait_until(self.world.now().saturating_add(10 * SECOND));
+        if self.exit == Exit::Feature { patient.feature("thumbnails") } else { patient }
     }
 
     /// Takes the room away, and sends the request if it is `sent`.
@@ -319,5 +329,5 @@ fn each_exit_at_each_source_leaves_everything_as_without_the_request() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 42);
+    assert_eq!(seen, 46);
 }

@@ -14,6 +14,7 @@ mod exits;
 mod explanation;
 #[cfg(tidegate_planted_faults)]
 mod faults;
+mod features;
 mod leases;
 mod membership;
 mod memory;

@@ -13,7 +13,7 @@ use tidegate_engine::{
     Answered, Decision, Engine, EngineBuilder, EngineConfig, LeaseConfig, NamespaceConfig, Pending, Permit,
     Progress, Request, RequestError, ResourceStats, Settled, Step, Turn, Wants,
 };
-use tidegate_overload::{Overload, ResourceConfig};
+use tidegate_overload::{FeatureConfig, FeatureLevelConfig, Overload, ResourceConfig};
 use tidegate_store::{Batch, MemoryConfig, MemoryStore, Store, StoreError};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -138,7 +138,8 @@ impl World {
         let table =
             TableConfig::new("api", "orders", room.capacity, room.capacity).partitions(1).nodes(["node"]);
         let capacity = Capacity::builder().node("node", 1_000_000).table(table).build().unwrap();
-        let overload = Overload::new(ResourceConfig::new(room.in_flight), 5).unwrap();
+        let overload = Overload::builder(5).default_resource(ResourceConfig::new(room.in_flight));
+        let overload = overload.feature(thumbnails()).build().unwrap();
         Self::of(stored(limits).capacity(capacity).overload(overload).build().unwrap())
     }
 
@@ -265,9 +266,19 @@ impl World {
         let overload = self.engine.resource_stats(self.now());
         let overload: Vec<_> =
             overload.map(|one| (one.in_flight, one.cursor, one.pinned_until, one.undecided())).collect();
-        let overload = format!("{overload:?}, waiting {}", self.engine.waiting());
+        let features = self.engine.feature_views(self.now());
+        let features: Vec<_> = features.into_iter().map(|one| (one.level, one.in_flight)).collect();
+        let overload = format!("{overload:?}, features {features:?}, waiting {}", self.engine.waiting());
         (self.engine.fingerprint(), self.engine.capacity_state(), self.store.dump(), overload)
     }
+}
+
+/// A feature of the default resource with three levels, of which the last is off.
+pub(crate) fn thumbnails() -> FeatureConfig {
+    let mut feature = FeatureConfig::new("thumbnails", Class::Sheddable);
+    let levels = [("full", 1.0), ("480p", 0.3), ("off", 0.0)];
+    feature.levels = levels.map(|(name, cost)| FeatureLevelConfig::new(name, cost)).into();
+    feature
 }
 
 /// The result of an operation that needs no store.

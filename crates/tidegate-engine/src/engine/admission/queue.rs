@@ -484,7 +484,10 @@ impl Engine {
                 // Each return calls the next one, so there is no instant at which to ask.
                 Some((Obstacle::Place(self.resource_of(request)?), until(request)))
             }
-            (Reason::Blocked | Reason::StoreUnavailable | Reason::TableFull, _) => None,
+            // A feature that is off may stay so: its instant is the earliest, and nobody calls then.
+            (Reason::Blocked | Reason::StoreUnavailable | Reason::TableFull | Reason::FeatureDisabled, _) => {
+                None
+            }
             (Reason::ConcurrencyExceeded, _) => {
                 let again = now.saturating_add(self.shared.room.ask_again());
                 Some((self.counter_of(refusal, request, now), again.min(until(request))))
