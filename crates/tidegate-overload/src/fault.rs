@@ -29,6 +29,12 @@ pub(crate) enum Fault {
     PaceUnbounded,
     /// A timeout counts as a success of its latency for an adaptive limit.
     TimeoutSucceeds,
+    /// The footprint of a feature leaves out the requests that were refused because it is off.
+    RefusedLeftOut,
+    /// Relief that was ordered counts twice: as demand that is gone, and as pressure that will go.
+    ReliefCountedTwice,
+    /// A class degrades before a lower one.
+    HigherClassFirst,
 }
 
 impl Fault {

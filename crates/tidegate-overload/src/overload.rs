@@ -156,6 +156,10 @@ impl Overload {
                 members: AtomicU64::new(1),
             })
         });
+        for (index, slot) in resources.iter().enumerate() {
+            let has_features = features.by_resource.iter().any(|(id, _)| id.index() == index);
+            slot.resource.set_has_features(has_features);
+        }
         Self {
             by_name: by_name.into(),
             default_resource,

@@ -16,6 +16,7 @@ use crate::cursor::marginal_rank::MarginalRank;
 use crate::cursor::namespace_cursor::NamespaceCursor;
 use crate::cursor::namespace_slots::{NamespaceSlots, NamespaceTick};
 use crate::cursor::{Cursor, RequestLevel};
+use crate::features::resource_load::{ResourceLoad, WorstPressure};
 use crate::levels::level_control::{LevelControl, LevelInput};
 use crate::levels::load_level::{LevelThresholds, LoadLevel};
 use crate::levels::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
@@ -132,6 +133,10 @@ struct ResourceControl {
     has_part_bounds: bool,
     /// Whether a namespace may have more places than before, of which nobody was told yet.
     is_bound_raised: bool,
+    /// Whether features follow the load of the resource.
+    has_features: bool,
+    /// The load of the last tick, which they have not taken in yet.
+    feature_load: Option<ResourceLoad>,
 }
 
 impl ResourceControl {
@@ -191,6 +196,8 @@ impl Resource {
             place_parts: PlaceParts::default(),
             has_part_bounds: false,
             is_bound_raised: false,
+            has_features: false,
+            feature_load: None,
         };
         let slow_answers = SlowAnswers::default();
         slow_answers.reconfigure(control.signals.slow_thresholds());
@@ -557,6 +564,9 @@ impl Resource {
         self.bound_places(&mut control, now);
         self.bound_parts(&mut control, &namespaces, now);
         self.tick_level(&mut control, &measures, now);
+        if control.has_features {
+            control.feature_load = Some(self.feature_load(&control, &measures));
+        }
         self.move_cursors(&control, now);
     }
 
@@ -645,6 +655,40 @@ impl Resource {
         };
         control.levels.tick(input, now);
         self.set_places(control, self.in_flight.max());
+    }
+
+    fn feature_load(&self, control: &ResourceControl, measures: &TickMeasures<'_>) -> ResourceLoad {
+        let sum = |of: fn(&NamespaceTick) -> u64| {
+            measures.namespaces.iter().map(of).fold(0_u64, u64::saturating_add)
+        };
+        let pressure = control.pressure.and_then(|(smoothed, index)| {
+            let (signal, source, last) = control.signals.last(index)?;
+            Some(WorstPressure { smoothed, last, signal: signal.to_owned(), source })
+        });
+        ResourceLoad {
+            pressure,
+            stale: control.signals.stale_pushed().map(str::to_owned).collect(),
+            in_use: in_use(measures),
+            offered: sum(|tick| tick.offered.as_ref().map_or(0, |offered| offered.iter().sum())),
+            served: sum(|tick| tick.served.iter().sum()),
+            ended: sum(|tick| tick.ended.iter().sum()),
+            held_us: sum(|tick| tick.held_us.iter().sum()),
+            places: self.in_flight.max(),
+            levels: *control.levels.thresholds(),
+            demand_half_life: control.config.demand_half_life,
+        }
+    }
+
+    /// Whether the ticks note the load for features.
+    pub(crate) fn set_has_features(&self, has_features: bool) {
+        let mut control = lock(&self.control);
+        control.has_features = has_features;
+        control.feature_load = None;
+    }
+
+    /// The load of the last tick, once.
+    pub(crate) fn take_feature_load(&self) -> Option<ResourceLoad> {
+        lock(&self.control).feature_load.take()
     }
 
     /// Sets the bound, with the reserve that the load level asks for.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::RequestLevel;
-use crate::features::config::{FeatureConfig, FeatureMode, OnDisable};
+use crate::fault::Fault;
+use crate::features::clock_step::ClockStep;
+use crate::features::config::{FeatureConfig, FeatureMode, FeatureScope, OnDisable};
 use crate::features::feature_meter::{FeatureInFlight, FeatureMeter};
 use crate::features::level_word::LevelWord;
 use crate::sync::{AtomicU64, Ordering};
@@ -115,9 +117,11 @@ pub struct Feature {
     /// Tells the positions of these settings from those of settings before.
     settings: u32,
     meter: FeatureMeter,
-    /// The earliest instant at which a level that is off may be left, in nanoseconds, by the last
-    /// tick. Relaxed, as those below: one word, ordered with nothing.
+    /// The earliest instant at which a level that is off may be left, in nanoseconds, and how long
+    /// that was after the last tick. Relaxed, as those below: each is one word, ordered with
+    /// nothing.
     retry_at: AtomicU64,
+    retry_in: AtomicU64,
     /// The instant from which work of each class is cancelled that has been switched off.
     cancel_at: [AtomicU64; Class::ALL.len()],
 }
@@ -147,6 +151,7 @@ impl Feature {
             meter: FeatureMeter::new(&config, in_flight),
             config,
             retry_at: AtomicU64::new(0),
+            retry_in: AtomicU64::new(0),
             cancel_at: core::array::from_fn(|_| AtomicU64::new(u64::MAX)),
         }
     }
@@ -197,6 +202,9 @@ impl Feature {
     /// [offered](crate::Overload::offer) to the resource, to which it brings no work.
     #[inline]
     pub fn count_offered(&self, level: RequestLevel) {
+        if Fault::RefusedLeftOut.is_planted() && self.grant(level).is_refused() {
+            return;
+        }
         self.meter.offer(level);
     }
 
@@ -256,6 +264,18 @@ impl Feature {
         (at != u64::MAX).then_some(Timestamp::from_nanos(at))
     }
 
+    /// The requests in flight of the classes that the load degrades.
+    pub(crate) fn in_flight_degraded(&self) -> u64 {
+        self.degraded_classes().map(|class| self.meter.in_flight.of_class(class)).sum()
+    }
+
+    /// The classes whose requests the load degrades: those up to the feature's own, where each
+    /// class has a level of its own, and else all of them.
+    pub(crate) fn degraded_classes(&self) -> impl Iterator<Item = Class> {
+        let (scope, own) = (self.config.scope, self.config.class);
+        Class::ALL.into_iter().filter(move |class| scope != FeatureScope::Class || *class <= own)
+    }
+
     pub(crate) const fn meter(&self) -> &FeatureMeter {
         &self.meter
     }
@@ -284,6 +304,17 @@ impl Feature {
         (self.level_names.len() - 1) as u8
     }
 
+    /// The position of the worst level that any request has.
+    pub(crate) fn worst_level(&self) -> u8 {
+        let word = self.word();
+        let levels = Class::ALL.into_iter().map(|class| word.of_class(class));
+        levels.max().unwrap_or(0) + u8::from(word.moved() > 0)
+    }
+
+    pub(crate) fn worst_level_name(&self) -> Arc<str> {
+        Arc::clone(self.level_name(self.worst_level()))
+    }
+
     /// The position of the level of this name.
     pub(crate) fn position(&self, level: &str) -> Option<u8> {
         let found = self.config.levels.iter().position(|known| known.name == level);
@@ -295,12 +326,26 @@ impl Feature {
         self.cancel_at[class as usize].store(at.map_or(u64::MAX, Timestamp::as_nanos), Ordering::Relaxed);
     }
 
-    pub(crate) fn set_retry_at(&self, at: Timestamp) {
-        self.retry_at.store(at.as_nanos(), Ordering::Relaxed);
+    /// The clock has stepped: work that is cancelled later has as long as before.
+    pub(crate) fn step_cancel_at(&self, step: ClockStep) {
+        for at in self.cancel_at.iter().filter(|at| at.load(Ordering::Relaxed) != u64::MAX) {
+            let shifted = step.shifted(Timestamp::from_nanos(at.load(Ordering::Relaxed)));
+            at.store(shifted.as_nanos(), Ordering::Relaxed);
+        }
     }
 
-    /// The earliest instant at which it may be on again, at least a tick from `now`.
+    /// Sets the earliest instant at which it may be on again, by a tick at `now`.
+    pub(crate) fn set_retry(&self, at: Timestamp, now: Timestamp) {
+        let wait = u64::try_from(at.saturating_since(now).as_nanos()).unwrap_or(u64::MAX);
+        self.retry_at.store(at.as_nanos(), Ordering::Relaxed);
+        self.retry_in.store(wait, Ordering::Relaxed);
+    }
+
+    /// The earliest instant at which it may be on again: at least a tick from `now`, and no later
+    /// than the last tick said, also where the clock has stepped back since.
     pub(crate) fn retry(&self, now: Timestamp) -> Timestamp {
-        Timestamp::from_nanos(self.retry_at.load(Ordering::Relaxed)).max(now.saturating_add(TICK))
+        let at = Timestamp::from_nanos(self.retry_at.load(Ordering::Relaxed));
+        let wait = Duration::from_nanos(self.retry_in.load(Ordering::Relaxed)).max(TICK);
+        at.clamp(now.saturating_add(TICK), now.saturating_add(wait))
     }
 }

@@ -78,6 +78,17 @@ pub(crate) struct LevelTick {
     pub(crate) units: u64,
 }
 
+impl LevelTick {
+    pub(crate) const fn plus(self, other: &Self) -> Self {
+        Self {
+            ended: self.ended.saturating_add(other.ended),
+            held_us: self.held_us.saturating_add(other.held_us),
+            priced: self.priced.saturating_add(other.priced),
+            units: self.units.saturating_add(other.units),
+        }
+    }
+}
+
 /// The counts of one feature in a tick.
 #[derive(Clone, Debug)]
 pub(crate) struct MeterTick {

@@ -8,7 +8,7 @@ use tidegate_core::Timestamp;
 
 use crate::features::feature::FeatureId;
 use crate::features::feature_event::{FeatureCause, FeatureEvent};
-use crate::features::feature_set::{ChangeReason, FeatureSet};
+use crate::features::feature_set::{ChangeReason, FeatureControl, FeatureSet};
 use crate::features::level_word::LevelWord;
 use crate::overload::Overload;
 use crate::sync::lock;
@@ -138,36 +138,62 @@ impl FeatureSet {
         let mut control = lock(&self.control);
         let state = &mut control.states[id.index()];
         state.pin = Some(FeaturePin { level: position, until });
-        let pinned = Arc::clone(feature.level_name(position));
         self.events.push(FeatureEvent::Pinned {
             feature: Arc::clone(feature.name()),
-            level: pinned,
+            level: Arc::clone(feature.level_name(position)),
             until,
             at: now,
         });
-        let reason = ChangeReason { cause: FeatureCause::Pin, pressure: None, signal: None };
-        let resource = overload.resource(slot.resource).name.as_ref();
-        self.change(state, id, LevelWord::uniform(position, 0), &reason, now, resource);
+        self.move_outside(&mut control, overload, id, LevelWord::uniform(position, 0), now);
         Ok(())
     }
 
-    /// Ends the pin of a feature, if it has one. The control goes on from the level.
-    pub(crate) fn unpin(&self, id: FeatureId, now: Timestamp) {
-        let mut control = lock(&self.control);
-        let pin = control.states[id.index()].pin.take();
-        if let Some(pin) = pin {
-            self.tell_unpinned(id, pin, false, now);
-        }
+    /// Ends the pin of a feature, if it has one.
+    pub(crate) fn unpin(&self, overload: &Overload, id: FeatureId, now: Timestamp) {
+        self.end_pin(&mut lock(&self.control), overload, id, false, now);
     }
 
-    pub(crate) fn tell_unpinned(&self, id: FeatureId, pin: FeaturePin, has_expired: bool, at: Timestamp) {
+    /// Ends the pin of a feature, if it has one. The control goes on from the level; classes that
+    /// the load does not degrade have the best one again.
+    pub(crate) fn end_pin(
+        &self,
+        control: &mut FeatureControl,
+        overload: &Overload,
+        id: FeatureId,
+        has_expired: bool,
+        now: Timestamp,
+    ) {
         let feature = &self.slot(id).feature;
+        let Some(pin) = control.states[id.index()].pin.take() else { return };
         let level = Arc::clone(feature.level_name(pin.level));
-        self.events.push(FeatureEvent::Unpinned {
-            feature: Arc::clone(feature.name()),
-            level,
-            has_expired,
-            at,
-        });
+        let name = Arc::clone(feature.name());
+        self.events.push(FeatureEvent::Unpinned { feature: name, level, has_expired, at: now });
+        let word = feature.word();
+        let degraded = feature.degraded_classes();
+        let kept =
+            degraded.fold(LevelWord::default(), |new, class| new.with_class(class, word.of_class(class)));
+        self.move_outside(control, overload, id, kept, now);
+    }
+
+    /// Moves a feature by a pin; the next tick takes in what that gives.
+    fn move_outside(
+        &self,
+        control: &mut FeatureControl,
+        overload: &Overload,
+        id: FeatureId,
+        word: LevelWord,
+        now: Timestamp,
+    ) {
+        let slot = self.slot(id);
+        let before = slot.feature.word();
+        if before == word {
+            return;
+        }
+        let state = &mut control.states[id.index()];
+        let resource = overload.resource(slot.resource).name.as_ref();
+        let reason = ChangeReason { cause: FeatureCause::Pin, pressure: None, signal: None };
+        self.change(state, id, word, &reason, now, resource);
+        state.moved_from.get_or_insert(before);
+        state.parts.iter_mut().for_each(|part| part.changed(now));
     }
 }

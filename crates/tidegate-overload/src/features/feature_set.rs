@@ -1,5 +1,7 @@
 //! The features of a plane, by name and by number.
 
+use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_core::{Class, Timestamp};
@@ -10,8 +12,8 @@ use crate::features::feature::{Feature, FeatureId};
 use crate::features::feature_event::{FeatureCause, FeatureChange, FeatureEvent, FeatureEventQueue};
 use crate::features::feature_meter::FeatureInFlight;
 use crate::features::feature_state::{FeatureState, levels_under};
+use crate::features::feature_tick::ResourceFeatures;
 use crate::features::level_word::LevelWord;
-use crate::overload::Overload;
 use crate::resource_id::ResourceId;
 use crate::sync::{Mutex, lock};
 
@@ -23,6 +25,8 @@ pub(crate) struct FeatureSet {
     pub(crate) slots: Box<[FeatureSlot]>,
     /// The hash of each name and the feature, in order of the hashes.
     by_name: Box<[(u64, FeatureId)]>,
+    /// The features of each resource that has some.
+    pub(crate) by_resource: Box<[(ResourceId, Vec<FeatureId>)]>,
     pub(crate) control: Mutex<FeatureControl>,
     pub(crate) events: Arc<FeatureEventQueue>,
 }
@@ -40,6 +44,10 @@ pub(crate) struct FeatureSlot {
 pub(crate) struct FeatureControl {
     /// At the positions of the features.
     pub(crate) states: Vec<FeatureState>,
+    /// By the name of the resource; `None`: the default resource.
+    pub(crate) resources: BTreeMap<Option<Arc<str>>, ResourceFeatures>,
+    /// The instant of the last tick.
+    pub(crate) last: Option<Timestamp>,
 }
 
 /// The key of the hash of a name.
@@ -68,11 +76,20 @@ impl FeatureSet {
                 fresh.push((config, resource));
                 continue;
             };
-            let slot = &mut slots[index];
+            let (slot, state) = (&mut slots[index], &mut control.states[index]);
             (slot.resource, slot.is_configured) = (resource, true);
-            if *slot.feature.config() != config {
-                slot.feature = Arc::new(reconfigured(&slot.feature, config));
-                control.states[index].reconfigure();
+            if !was_configured[index] {
+                // It starts anew; only its work in flight from before has to end.
+                *state = FeatureState::new(&config);
+                slot.feature = Arc::new(reconfigured(&slot.feature, config, LevelWord::default()));
+            } else if *slot.feature.config() != config {
+                let before = slot.feature.worst_level_name();
+                *state = state.under(slot.feature.config(), &config);
+                let word = levels_under(slot.feature.config(), slot.feature.word(), &config);
+                slot.feature = Arc::new(reconfigured(&slot.feature, config, word));
+                if slot.feature.worst_level_name() != before {
+                    state.reloaded_from.get_or_insert(before);
+                }
             }
         }
         for (config, resource) in fresh {
@@ -82,14 +99,15 @@ impl FeatureSet {
                 !slot.is_configured && !was_configured && slot.feature.in_flight() == 0
             };
             let unused = (0..slots.len()).find(is_unused);
+            let state = FeatureState::new(&config);
             let feature = Arc::new(Feature::new(config, 0, Arc::default(), LevelWord::default()));
             let slot = FeatureSlot { feature, resource, is_configured: true };
             if let Some(index) = unused {
                 slots[index] = slot;
-                control.states[index] = FeatureState::default();
+                control.states[index] = state;
             } else {
                 slots.push(slot);
-                control.states.push(FeatureState::default());
+                control.states.push(state);
             }
         }
         let configured = (0_u16..).map(FeatureId).zip(&slots).filter(|(_, slot)| slot.is_configured);
@@ -97,8 +115,18 @@ impl FeatureSet {
             .map(|(id, slot)| (keyed_hash([seed, NAME_KEY], Some(slot.feature.name())), id))
             .collect();
         by_name.sort_unstable();
+        let mut by_resource: BTreeMap<ResourceId, Vec<FeatureId>> = BTreeMap::new();
+        for (id, slot) in (0_u16..).map(FeatureId).zip(&slots).filter(|(_, slot)| slot.is_configured) {
+            by_resource.entry(slot.resource).or_default().push(id);
+        }
         let events = earlier.map_or_else(Arc::default, |earlier| Arc::clone(&earlier.events));
-        Self { slots: slots.into(), by_name: by_name.into(), control: Mutex::new(control), events }
+        Self {
+            slots: slots.into(),
+            by_name: by_name.into(),
+            by_resource: by_resource.into_iter().collect(),
+            control: Mutex::new(control),
+            events,
+        }
     }
 
     /// The features of earlier planes that have work in flight.
@@ -127,26 +155,8 @@ impl FeatureSet {
     }
 }
 
-impl FeatureSet {
-    /// Ends the pins that are over.
-    pub(crate) fn tick(&self, _overload: &Overload, now: Timestamp) {
-        if self.slots.is_empty() {
-            return;
-        }
-        let mut control = lock(&self.control);
-        for (id, _) in self.configured() {
-            let state = &mut control.states[id.index()];
-            if let Some(pin) = state.pin.filter(|pin| pin.until <= now) {
-                state.pin = None;
-                self.tell_unpinned(id, pin, true, now);
-            }
-        }
-    }
-}
-
-/// The same feature under other settings, at the levels that they leave it.
-fn reconfigured(earlier: &Feature, config: FeatureConfig) -> Feature {
-    let word = levels_under(earlier.config(), earlier.word(), &config);
+/// The same feature under other settings, at these levels.
+fn reconfigured(earlier: &Feature, config: FeatureConfig, word: LevelWord) -> Feature {
     let in_flight: Arc<FeatureInFlight> = Arc::clone(&earlier.meter().in_flight);
     Feature::new(config, earlier.settings().wrapping_add(1), in_flight, word)
 }
@@ -194,12 +204,12 @@ impl FeatureSet {
             }
         }
         let is_off = |word: LevelWord| {
-            Class::ALL.into_iter().all(|class| word.moved() == 0 && feature.is_off(word.of_class(class)))
+            word.moved() == 0 && feature.degraded_classes().all(|class| feature.is_off(word.of_class(class)))
         };
-        if is_off(word) && !is_off(before) && !is_shadow {
-            (state.releasing_since, state.released_after) = (Some(now), None);
-        } else if !is_off(word) {
+        if !is_off(word) {
             state.releasing_since = None;
+        } else if !is_off(before) && !is_shadow {
+            (state.releasing_since, state.released_after) = (Some(now), None);
         }
         state.since = Some(now);
         state.transitions += 1;
@@ -226,5 +236,47 @@ impl FeatureSet {
                 is_shadow,
             }));
         }
+        if state.releasing_since == Some(now) && feature.in_flight_degraded() == 0 {
+            self.tell_release(state, feature, Duration::ZERO, now);
+        }
+    }
+    /// Notes that a reload has left a feature at a level of another name.
+    pub(crate) fn tell_reloaded(
+        &self,
+        state: &mut FeatureState,
+        id: FeatureId,
+        from: Arc<str>,
+        now: Timestamp,
+        resource: Option<&Arc<str>>,
+    ) {
+        let feature = &self.slot(id).feature;
+        state.since = Some(now);
+        state.transitions += 1;
+        self.events.push(FeatureEvent::Changed(FeatureChange {
+            feature: Arc::clone(feature.name()),
+            resource: resource.cloned(),
+            class: None,
+            from,
+            to: feature.worst_level_name(),
+            moved: feature.word().moved(),
+            at: now,
+            cause: FeatureCause::Reload,
+            pressure: None,
+            signal: None,
+            is_shadow: feature.config().mode == FeatureMode::Shadow,
+        }));
+    }
+
+    /// Notes that the work that was in flight when a feature was switched off has ended.
+    pub(crate) fn tell_release(
+        &self,
+        state: &mut FeatureState,
+        feature: &Feature,
+        after: Duration,
+        now: Timestamp,
+    ) {
+        (state.releasing_since, state.released_after) = (None, Some(after));
+        let feature = Arc::clone(feature.name());
+        self.events.push(FeatureEvent::Released { feature, after, at: now });
     }
 }

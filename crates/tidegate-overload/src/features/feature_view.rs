@@ -8,7 +8,8 @@ use tidegate_core::{Class, Timestamp};
 use crate::features::config::{FeatureMode, FeatureScope, OnDisable};
 use crate::features::feature::FeatureId;
 use crate::features::feature_pin::FeaturePin;
-use crate::features::feature_set::FeatureSet;
+use crate::features::feature_set::{FeatureSet, FeatureSlot};
+use crate::features::feature_tick::ResourceFeatures;
 use crate::overload::Overload;
 use crate::resource_id::ResourceId;
 use crate::sync::lock;
@@ -99,11 +100,13 @@ impl FeatureSet {
     /// The views of all features that are configured.
     pub(crate) fn views(&self, overload: &Overload, now: Timestamp) -> Vec<FeatureView> {
         let control = lock(&self.control);
-        let view = |(id, slot): (FeatureId, &crate::features::feature_set::FeatureSlot)| {
+        let view = |(id, slot): (FeatureId, &FeatureSlot)| {
             let (feature, state) = (&slot.feature, &control.states[id.index()]);
             let (config, word) = (feature.config(), feature.word());
             let class_levels = Class::ALL.map(|class| word.of_class(class));
-            let level = class_levels.into_iter().max().unwrap_or(0) + u8::from(word.moved() > 0);
+            let level = feature.worst_level();
+            let resource_name = overload.resource(slot.resource).name.clone();
+            let group = control.resources.get(&resource_name);
             let pin = state.pin.filter(|pin| pin.until > now);
             let reason = if config.levels.is_empty() {
                 FeatureReason::NoLevels
@@ -111,17 +114,20 @@ impl FeatureSet {
                 FeatureReason::Pinned
             } else if level == 0 {
                 FeatureReason::Best
+            } else if let Some(signal) = group.and_then(ResourceFeatures::held_by) {
+                FeatureReason::Held { signal: signal.to_owned() }
             } else {
                 FeatureReason::Degraded {
                     pressure: state.pressure.unwrap_or(0.0),
                     signal: state.signal.clone(),
                 }
             };
+            let room = group.map_or(0.0, |group| group.room);
             FeatureView {
                 id,
                 name: Arc::clone(feature.name()),
                 resource: slot.resource,
-                resource_name: overload.resource(slot.resource).name.clone(),
+                resource_name,
                 class: config.class,
                 levels: (0..config.levels.len()).map(|at| Arc::clone(feature.level_name(at as u8))).collect(),
                 level,
@@ -130,9 +136,9 @@ impl FeatureSet {
                 moved: word.moved(),
                 since: state.since,
                 reason,
-                footprint: 0.0,
-                footprint_better: (level > 0).then_some(0.0),
-                room: 0.0,
+                footprint: state.footprint,
+                footprint_better: (level > 0).then_some(state.footprint_better),
+                room,
                 in_flight: feature.in_flight(),
                 transitions: state.transitions,
                 released_after: state.released_after,

@@ -1,8 +1,7 @@
 //! The features of the plane, as its callers use them.
 
-use tidegate_core::{Class, Timestamp};
+use tidegate_core::Timestamp;
 
-use crate::features::config::FeatureScope;
 use crate::features::feature::{Feature, FeatureId};
 use crate::features::feature_event::FeatureEvent;
 use crate::features::feature_pin::FeaturePinError;
@@ -76,7 +75,7 @@ impl Overload {
     /// Ends the pin of a feature; nothing if it has none.
     pub fn unpin_feature(&self, name: &str, now: Timestamp) -> Result<FeatureId, FeaturePinError> {
         let id = self.known_feature(name)?;
-        self.feature_set().unpin(id, now);
+        self.feature_set().unpin(self, id, now);
         Ok(id)
     }
 
@@ -87,10 +86,4 @@ impl Overload {
             FeaturePinError::unknown_feature(name, known.into_iter())
         })
     }
-}
-
-/// The classes whose requests the load degrades: those up to the feature's own, where each class
-/// has a level of its own, and else all of them.
-pub(crate) fn degraded_classes(scope: FeatureScope, class: Class) -> impl Iterator<Item = Class> {
-    Class::ALL.into_iter().filter(move |of| scope != FeatureScope::Class || *of <= class)
 }

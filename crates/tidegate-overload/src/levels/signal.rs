@@ -267,6 +267,16 @@ impl SignalState {
         self.smoothed
     }
 
+    /// The pressure of the last value.
+    pub(crate) fn last_pressure(&self) -> Option<f64> {
+        self.reading.map(|reading| (reading.value / self.target).min(PRESSURE_MAX))
+    }
+
+    /// Whether it had a value that did not count at the last tick any more.
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.reading.is_some() && self.smoothed.is_none()
+    }
+
     pub(crate) fn stats(&self, now: Timestamp) -> SignalStats {
         let age = self.reading.map(|reading| now.saturating_since(reading.at));
         let is_stale = self.reading.zip(age).is_some_and(|(reading, age)| age > reading.ttl);

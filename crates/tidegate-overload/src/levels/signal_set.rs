@@ -83,6 +83,19 @@ impl SignalSet {
         fresh.reduce(|worst, next| if next.0 > worst.0 { next } else { worst })
     }
 
+    /// The name, the source and the last pressure, not smoothed, of the signal at a position.
+    pub(crate) fn last(&self, index: usize) -> Option<(&str, SignalSource, f64)> {
+        let state = self.states.get(index)?;
+        Some((&state.config().name, state.config().source, state.last_pressure()?))
+    }
+
+    /// The pushed signals that had a value once, and none that counted at the last tick. A signal
+    /// that is measured here has no value while there is no work, which is no loss.
+    pub(crate) fn stale_pushed(&self) -> impl Iterator<Item = &str> {
+        let pushed = self.states.iter().filter(|state| state.config().source == SignalSource::Pushed);
+        pushed.filter(|state| state.is_lost()).map(|state| state.config().name.as_str())
+    }
+
     /// The name of the signal at a position.
     pub(crate) fn name(&self, index: usize) -> Option<&str> {
         self.states.get(index).map(|state| state.config().name.as_str())

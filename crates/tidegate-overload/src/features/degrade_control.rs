@@ -1,0 +1,220 @@
+//! When features degrade, by how much, and when one of them gets a better level.
+//!
+//! Relief is needed once the smoothed pressure or the demand was at the threshold for two ticks, or
+//! far above it for one. The need is the larger of what the two exceed it by. A step takes its
+//! relief out of the demand at once; out of the pressure it is felt later, so it counts as given
+//! until the work of the step has had the time to end.
+
+use tidegate_core::Timestamp;
+
+use crate::fault::Fault;
+use crate::features::clock_step::ClockStep;
+use crate::features::feature_part::FeaturePart;
+use crate::features::load_estimate::FAST;
+use crate::features::settle_window::SettleWindow;
+use crate::features::step_choice::{Step, choose_relief, choose_return};
+use crate::levels::load_level::LevelThresholds;
+
+/// The ticks in a row at the threshold after which relief is needed.
+const ENTER_TICKS: u32 = 2;
+/// From this multiple of the threshold on, one tick is enough.
+const ENTER_AT_ONCE: f64 = 1.2;
+/// The last ticks whose mean shows where a moving average is heading.
+const RECENT: usize = 3;
+/// A mean of the last ticks that is less above the average is noise.
+const HEADING_MIN: f64 = 0.05;
+
+/// The load of a resource in a tick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ControlLoad {
+    /// The worst smoothed pressure; `None`: no signal is fresh.
+    pub(crate) pressure: Option<f64>,
+    /// The last value of the same signal.
+    pub(crate) last_pressure: f64,
+    /// What is asked for at the levels in force, by the capacity.
+    pub(crate) demand: f64,
+    /// The same in the last tick alone, and over some seconds.
+    pub(crate) last_demand: f64,
+    pub(crate) demand_slow: f64,
+    /// The variance of what is asked for in a second, if requests come by chance.
+    pub(crate) demand_variance: f64,
+    /// The pressure that a part of the places makes.
+    pub(crate) scale: f64,
+}
+
+impl ControlLoad {
+    /// The same with so much relief that is not in force.
+    pub(crate) fn relieved(self, relief: f64) -> Self {
+        Self {
+            pressure: self.pressure.map(|pressure| pressure - relief * self.scale),
+            last_pressure: self.last_pressure - relief * self.scale,
+            demand: self.demand - relief,
+            last_demand: self.last_demand - relief,
+            demand_slow: self.demand_slow - relief,
+            ..self
+        }
+    }
+}
+
+/// Whether a load is at its threshold for long enough.
+#[derive(Clone, Copy, Debug, Default)]
+struct ThresholdEntry {
+    ticks: u32,
+}
+
+impl ThresholdEntry {
+    fn observe(&mut self, load: f64, threshold: f64) -> bool {
+        self.ticks = if load >= threshold { self.ticks.saturating_add(1) } else { 0 };
+        self.ticks >= ENTER_TICKS || load > ENTER_AT_ONCE * threshold
+    }
+}
+
+/// The last values of a load since the levels changed.
+#[derive(Clone, Debug, Default)]
+struct RecentLoads {
+    loads: [f64; RECENT],
+    count: usize,
+}
+
+impl RecentLoads {
+    fn push(&mut self, load: f64) {
+        self.loads[self.count % RECENT] = load;
+        self.count += 1;
+    }
+
+    /// Where the average is heading: higher than it is, if the last ticks were by more than noise.
+    fn heading(&self, average: f64, noise: f64) -> f64 {
+        if self.count < RECENT {
+            return average;
+        }
+        let mean = self.loads.iter().sum::<f64>() / RECENT as f64 - noise;
+        if mean > average + HEADING_MIN { mean } else { average }
+    }
+}
+
+/// Relief that was ordered, and until when it counts as given. Negative: capacity that a better
+/// level takes.
+#[derive(Clone, Copy, Debug)]
+struct OrderedRelief {
+    pressure: f64,
+    until: Timestamp,
+}
+
+/// The control of the features of one resource that follow their levels, or of those that only show
+/// them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DegradeControl {
+    pressure_entry: ThresholdEntry,
+    demand_entry: ThresholdEntry,
+    pressures: RecentLoads,
+    demands: RecentLoads,
+    ordered: Vec<OrderedRelief>,
+    window: SettleWindow,
+}
+
+/// The load that made features degrade.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum NeedSource {
+    Pressure,
+    Demand,
+}
+
+/// The relief that is needed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ReliefNeed {
+    /// As a part of the places.
+    pub(crate) relief: f64,
+    pub(crate) source: NeedSource,
+    /// The load that is above the threshold.
+    pub(crate) load: f64,
+}
+
+impl DegradeControl {
+    /// The relief that is needed now, if any is.
+    pub(crate) fn need(
+        &mut self,
+        load: &ControlLoad,
+        levels: &LevelThresholds,
+        now: Timestamp,
+    ) -> Option<ReliefNeed> {
+        let threshold = levels.brownout;
+        self.ordered.retain(|one| now < one.until);
+        let given: f64 = self.ordered.iter().map(|one| one.pressure).sum();
+        self.pressures.push(load.last_pressure);
+        self.demands.push(load.last_demand);
+        // The deviation of an average of chance arrivals is that of twice its time constant.
+        let noise = (load.demand_variance / (2.0 * FAST)).sqrt();
+        let is_demand_over = self.demand_entry.observe(load.demand - noise, threshold);
+        let pressure = load.pressure.unwrap_or(0.0);
+        let is_pressure_over = self.pressure_entry.observe(pressure, threshold);
+        if !is_demand_over && !is_pressure_over {
+            return None;
+        }
+        let by_pressure = self.pressures.heading(pressure, 0.0) - threshold - given;
+        let recent_noise = (load.demand_variance / (RECENT as f64 * 0.1)).sqrt() * 1.5;
+        let mut by_demand = self.demands.heading(load.demand, recent_noise) - threshold;
+        if Fault::ReliefCountedTwice.is_planted() {
+            by_demand -= given;
+        }
+        let need = if by_pressure / load.scale >= by_demand {
+            ReliefNeed { relief: by_pressure / load.scale, source: NeedSource::Pressure, load: pressure }
+        } else {
+            ReliefNeed { relief: by_demand, source: NeedSource::Demand, load: load.demand }
+        };
+        (need.relief > 0.0).then_some(need)
+    }
+
+    /// The steps that give it.
+    pub(crate) fn degrade(&self, parts: &[FeaturePart], need: &ReliefNeed) -> Vec<Step> {
+        choose_relief(parts, need.relief)
+    }
+
+    /// Takes in the load for which there may be room; `None`: better levels are held, and no time
+    /// passes for them.
+    pub(crate) fn settle(&mut self, load: Option<&ControlLoad>, levels: &LevelThresholds, now: Timestamp) {
+        match load.and_then(|load| load.pressure) {
+            Some(pressure) => self.window.observe(pressure, levels.settle, now),
+            None => self.window.restart(),
+        }
+    }
+
+    /// The step back that fits.
+    pub(crate) fn restore(
+        &self,
+        parts: &[FeaturePart],
+        load: &ControlLoad,
+        levels: &LevelThresholds,
+        now: Timestamp,
+    ) -> Option<Step> {
+        let limit = levels.brownout - levels.margin;
+        let room = self.window.room(levels.settle, limit, levels.brownout, now)?;
+        // What was taken back lately and is not felt yet is not free any more.
+        let taken: f64 = self.ordered.iter().map(|one| one.pressure.min(0.0)).sum();
+        let room = (room + taken) / load.scale;
+        choose_return(parts, |growth| growth <= room && load.demand_slow + growth <= limit)
+    }
+
+    /// Notes that levels have changed, with the relief that they give and until when it counts.
+    pub(crate) fn changed(&mut self, relief: f64, until: Timestamp) {
+        self.window.restart();
+        (self.pressures, self.demands) = (RecentLoads::default(), RecentLoads::default());
+        if relief != 0.0 {
+            self.ordered.push(OrderedRelief { pressure: relief, until });
+        }
+    }
+
+    /// Since when the load is known without a change of levels.
+    pub(crate) fn settled_since(&self, now: Timestamp) -> Timestamp {
+        self.window.since(now)
+    }
+
+    /// The ticks so far say nothing of the time now.
+    pub(crate) fn step(&mut self, step: ClockStep) {
+        self.window.restart();
+        (self.pressure_entry, self.demand_entry) = (ThresholdEntry::default(), ThresholdEntry::default());
+        (self.pressures, self.demands) = (RecentLoads::default(), RecentLoads::default());
+        for one in &mut self.ordered {
+            one.until = step.shifted(one.until);
+        }
+    }
+}

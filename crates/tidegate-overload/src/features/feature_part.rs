@@ -1,0 +1,103 @@
+//! The requests of a feature that have one level, as the control of a tick sees them.
+//!
+//! A feature of a scope of classes has a part for each class that it may degrade, any other one
+//! has a single part.
+
+use tidegate_core::Class;
+
+use crate::cursor::COHORTS;
+use crate::features::config::FeatureConfig;
+use crate::features::position::Position;
+
+/// A smaller change of the footprint is none.
+pub(crate) const LEAST_RELIEF: f64 = 1e-6;
+
+/// The cohorts of tenants below a number, and the part of the demand that they have.
+pub(crate) type CohortParts = Box<[f64; COHORTS as usize + 1]>;
+
+/// One part of a feature.
+#[derive(Clone, Debug)]
+pub(crate) struct FeaturePart {
+    /// The position of the feature in its plane, and of the part in it.
+    pub(crate) feature: usize,
+    pub(crate) part: usize,
+    /// The class whose turn it has.
+    pub(crate) class: Class,
+    pub(crate) position: Position,
+    /// The position of the requests: the best one where the feature only shows its level.
+    pub(crate) in_force: Position,
+    pub(crate) worst: u8,
+    /// The requests a second that ask for it: over some seconds, over the time of a signal, and in
+    /// the last tick alone; and the first with what callers asked for before it was degraded, which
+    /// fades.
+    pub(crate) demand: f64,
+    pub(crate) demand_fast: f64,
+    pub(crate) demand_last: f64,
+    pub(crate) remembered: f64,
+    /// The part of the capacity that one request a second takes at each level.
+    pub(crate) costs: [f64; FeatureConfig::LEVELS_MAX],
+    /// What it is worth at each level: the feature's utility times the part of the cost that the
+    /// level has left. Half of the picture is worth half, and no other measure is configured.
+    pub(crate) utilities: [f64; FeatureConfig::LEVELS_MAX],
+    /// `None`: all cohorts have one level.
+    pub(crate) cohorts: Option<CohortParts>,
+    /// Whether neither its minimal dwell nor a pin holds it.
+    pub(crate) can_move: bool,
+    pub(crate) is_pinned: bool,
+}
+
+impl FeaturePart {
+    /// The part of the capacity that so many requests a second take at a position.
+    pub(crate) fn footprint(&self, position: Position, demand: f64) -> f64 {
+        demand * self.blend(position, &self.costs)
+    }
+
+    /// The part of the capacity that it takes where it is.
+    pub(crate) fn at_position(&self) -> f64 {
+        self.footprint(self.position, self.demand)
+    }
+
+    /// What it is worth at a position.
+    pub(crate) fn utility(&self, position: Position) -> f64 {
+        self.blend(position, &self.utilities)
+    }
+
+    /// The capacity that a worse position gives.
+    pub(crate) fn relief(&self, to: Position) -> f64 {
+        self.footprint(self.position, self.demand) - self.footprint(to, self.demand)
+    }
+
+    /// The capacity that a better position takes. What callers asked for before it was degraded
+    /// counts, as they will ask for it again.
+    pub(crate) fn growth(&self, to: Position) -> f64 {
+        let grown = self.footprint(to, self.remembered) - self.footprint(self.position, self.demand);
+        grown.max(0.0)
+    }
+
+    /// The worse positions that give anything, from the next one on.
+    pub(crate) fn worse(&self) -> impl Iterator<Item = Position> {
+        let has_cohorts = self.cohorts.is_some();
+        let worse = self.position.until(self.worst).filter(move |to| has_cohorts || to.moved() == 0);
+        worse.filter(|to| self.relief(*to) > LEAST_RELIEF)
+    }
+
+    /// Whether a worse position would give anything, now or once nothing holds it.
+    pub(crate) fn can_give(&self) -> bool {
+        !self.is_pinned
+            && self.position < Position::at(self.worst)
+            && self.relief(Position::at(self.worst)) > LEAST_RELIEF
+    }
+
+    /// A measure of each level, at a position between two of them by the demand of the cohorts.
+    fn blend(&self, position: Position, levels: &[f64; FeatureConfig::LEVELS_MAX]) -> f64 {
+        let at = levels[usize::from(position.level())];
+        match (position.moved(), &self.cohorts) {
+            (0, _) => at,
+            (moved, cohorts) => {
+                let even = f64::from(moved) / f64::from(COHORTS);
+                let part = cohorts.as_ref().map_or(even, |parts| parts[usize::from(moved)]);
+                at + (levels[usize::from(position.level()) + 1] - at) * part
+            }
+        }
+    }
+}

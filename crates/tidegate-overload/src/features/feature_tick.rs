@@ -1,0 +1,448 @@
+//! One tick of the features of a plane: what was asked for and what it cost, and the steps that
+//! follow.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tidegate_core::{Class, Timestamp};
+
+use crate::cursor::COHORTS;
+use crate::features::clock_step::ClockStep;
+use crate::features::config::{FeatureConfig, FeatureMode, FeatureScope, OnDisable};
+use crate::features::degrade_control::{ControlLoad, DegradeControl, NeedSource};
+use crate::features::feature::{Feature, FeatureId};
+use crate::features::feature_event::{FeatureCause, FeatureEvent};
+use crate::features::feature_meter::MeterTick;
+use crate::features::feature_part::FeaturePart;
+use crate::features::feature_set::{ChangeReason, FeatureControl, FeatureSet};
+use crate::features::feature_state::FeatureState;
+use crate::features::level_word::LevelWord;
+use crate::features::load_estimate::{CostScale, FeatureWork, LoadEstimate};
+use crate::features::position::Position;
+use crate::features::resource_load::ResourceLoad;
+use crate::features::signal_loss::SignalLoss;
+use crate::features::step_choice::Step;
+use crate::overload::Overload;
+use crate::sync::lock;
+use crate::tick::TICK;
+
+/// Relief is felt this long after the work that gives it had the time to end.
+const FELT_AFTER: Duration = Duration::from_secs(1);
+/// Work in flight that finishes is waited for at most so long.
+const FINISH_MAX: Duration = Duration::from_mins(1);
+/// The signal of a change that the demand has caused.
+const DEMAND: &str = "demand";
+
+/// The state of the features of one resource.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ResourceFeatures {
+    estimate: LoadEstimate,
+    enforced: DegradeControl,
+    shadow: DegradeControl,
+    loss: SignalLoss,
+    /// The room for better levels at the last tick.
+    pub(crate) room: f64,
+}
+
+impl ResourceFeatures {
+    /// The signal for which better levels wait.
+    pub(crate) fn held_by(&self) -> Option<&str> {
+        self.loss.held_by()
+    }
+}
+
+/// The features of one resource in a tick.
+struct ResourceTick<'a> {
+    ids: &'a [FeatureId],
+    resource: Option<&'a Arc<str>>,
+    load: &'a ResourceLoad,
+    now: Timestamp,
+}
+
+impl FeatureSet {
+    /// Moves the levels by the load of the tick, after the resources have had theirs.
+    pub(crate) fn tick(&self, overload: &Overload, now: Timestamp) {
+        if self.by_resource.is_empty() {
+            return;
+        }
+        let mut control = lock(&self.control);
+        let control = &mut *control;
+        let last = control.last.replace(now);
+        let step = last.and_then(|last| ClockStep::between(last, now));
+        if let Some(step) = step {
+            self.step(control, step, now);
+        }
+        self.end_pins(control, overload, now);
+        // A tick without one before it, or after a gap, has counted in a time that is not known.
+        let seconds = last.filter(|_| step.is_none()).map(|last| now.saturating_since(last).as_secs_f64());
+        for (id, features) in &self.by_resource {
+            let resource = overload.resource(*id);
+            let Some(load) = resource.take_feature_load() else { continue };
+            let name = resource.name.as_ref();
+            let tick = ResourceTick { ids: features, resource: name, load: &load, now };
+            let mut group = control.resources.remove(&name.cloned()).unwrap_or_default();
+            match seconds.filter(|seconds| *seconds > 0.0) {
+                Some(seconds) => self.tick_resource(control, &mut group, &tick, seconds),
+                None => features.iter().for_each(|id| drop(self.slot(*id).feature.meter().take())),
+            }
+            control.resources.insert(name.cloned(), group);
+        }
+        self.tell_released(control, now);
+    }
+
+    fn tick_resource(
+        &self,
+        control: &mut FeatureControl,
+        group: &mut ResourceFeatures,
+        tick: &ResourceTick<'_>,
+        seconds: f64,
+    ) {
+        let (load, now) = (tick.load, tick.now);
+        let work = self.observe(control, tick, seconds);
+        group.estimate.observe(load, &work, seconds);
+        let costs = group.estimate.costs(load);
+        let (mut enforced, mut shadow) = self.parts(control, tick, &costs);
+        self.note_moved(control, group, tick, &enforced);
+        let control_load = group.estimate.load(load, enforced.iter().chain(&shadow), &costs);
+        let is_degraded = |part: &FeaturePart| part.position > Position::BEST;
+        let lost = group.loss.observe(&load.stale, now);
+        if enforced.iter().chain(&shadow).any(is_degraded) {
+            for signal in lost {
+                let resource = tick.resource.cloned();
+                self.events.push(FeatureEvent::SignalLost { resource, signal, at: now });
+            }
+        }
+        let is_held = group.loss.held_by().is_some();
+        self.control(control, &mut group.enforced, tick, &mut enforced, &control_load, is_held);
+        // What they would do is found beside: they give nothing to the others and take nothing.
+        let would_give: f64 =
+            shadow.iter().map(|part| part.footprint(Position::BEST, part.demand) - part.at_position()).sum();
+        let shadow_load = control_load.relieved(would_give);
+        self.control(control, &mut group.shadow, tick, &mut shadow, &shadow_load, is_held);
+        let limit = load.levels.brownout - load.levels.margin;
+        group.room = limit - control_load.pressure.unwrap_or(0.0).max(control_load.demand_slow);
+        self.note_footprints(
+            control,
+            tick,
+            [(&group.enforced, &enforced), (&group.shadow, &shadow)],
+            &control_load,
+        );
+    }
+
+    /// Takes the counts of the features since the last tick. The work of all of them.
+    fn observe(&self, control: &mut FeatureControl, tick: &ResourceTick<'_>, seconds: f64) -> FeatureWork {
+        let mut all = FeatureWork::default();
+        for id in tick.ids {
+            let (feature, state) = (&self.slot(*id).feature, &mut control.states[id.index()]);
+            let counts = feature.meter().take();
+            state.observe(&counts, seconds, tick.load.demand_half_life);
+            state.costs.learn(&counts.levels);
+            for level in &counts.levels {
+                all.work = all.work.plus(level);
+            }
+            all.offered += offered_to_resource(feature, &counts);
+        }
+        all
+    }
+
+    /// The parts of the features that follow their levels, and of those that only show them.
+    fn parts(
+        &self,
+        control: &FeatureControl,
+        tick: &ResourceTick<'_>,
+        costs: &CostScale,
+    ) -> (Vec<FeaturePart>, Vec<FeaturePart>) {
+        let (mut enforced, mut shadow) = (Vec::new(), Vec::new());
+        for id in tick.ids {
+            let (feature, state) = (&self.slot(*id).feature, &control.states[id.index()]);
+            let parts = match feature.config().mode {
+                FeatureMode::Enforce => &mut enforced,
+                FeatureMode::Shadow => &mut shadow,
+            };
+            parts_of(*id, feature, state, costs, tick.now, parts);
+        }
+        (enforced, shadow)
+    }
+
+    /// Notes what pins and reloads have changed since the last tick.
+    fn note_moved(
+        &self,
+        control: &mut FeatureControl,
+        group: &mut ResourceFeatures,
+        tick: &ResourceTick<'_>,
+        parts: &[FeaturePart],
+    ) {
+        for id in tick.ids {
+            let state = &mut control.states[id.index()];
+            if let Some(from) = state.reloaded_from.take() {
+                self.tell_reloaded(state, *id, from, tick.now, tick.resource);
+            }
+            let Some(before) = state.moved_from.take() else { continue };
+            let config = self.slot(*id).feature.config();
+            let own = parts.iter().filter(|part| part.feature == id.index());
+            let relief: f64 = own
+                .map(|part| {
+                    let before = position_of(before, config, part.part);
+                    part.footprint(before, part.demand) - part.at_position()
+                })
+                .sum();
+            let until = tick.now.saturating_add(felt_after(config, state));
+            let controls = match config.mode {
+                FeatureMode::Enforce => &mut group.enforced,
+                FeatureMode::Shadow => &mut group.shadow,
+            };
+            controls.changed(relief, until);
+        }
+    }
+
+    /// Degrades, or else takes one step back.
+    fn control(
+        &self,
+        control: &mut FeatureControl,
+        degrade: &mut DegradeControl,
+        tick: &ResourceTick<'_>,
+        parts: &mut [FeaturePart],
+        load: &ControlLoad,
+        is_held: bool,
+    ) {
+        if parts.is_empty() {
+            return;
+        }
+        let (levels, now) = (&tick.load.levels, tick.now);
+        let signal = || tick.load.pressure.as_ref().map(|worst| worst.signal.clone());
+        degrade.settle(Some(load).filter(|_| !is_held), levels, now);
+        if let Some(need) = degrade.need(load, levels, now) {
+            let signal = match need.source {
+                NeedSource::Pressure => signal(),
+                NeedSource::Demand => Some(DEMAND.to_owned()),
+            };
+            let reason = ChangeReason { cause: FeatureCause::Pressure, pressure: Some(need.load), signal };
+            for step in degrade.degrade(parts, &need) {
+                self.take_step(control, degrade, tick, &mut parts[step.part], step, &reason, load.scale);
+            }
+            return;
+        }
+        if let Some(step) = degrade.restore(parts, load, levels, now) {
+            let (cause, pressure) = (FeatureCause::Room, load.pressure);
+            let reason = ChangeReason { cause, pressure, signal: signal() };
+            self.take_step(control, degrade, tick, &mut parts[step.part], step, &reason, load.scale);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a step is taken at two places")]
+    fn take_step(
+        &self,
+        control: &mut FeatureControl,
+        degrade: &mut DegradeControl,
+        tick: &ResourceTick<'_>,
+        part: &mut FeaturePart,
+        step: Step,
+        reason: &ChangeReason,
+        scale: f64,
+    ) {
+        let id = FeatureId(part.feature as u16);
+        let feature = &self.slot(id).feature;
+        let config = feature.config();
+        let is_shadow = config.mode == FeatureMode::Shadow;
+        let relief = if step.to < part.position { -part.growth(step.to) } else { part.relief(step.to) };
+        part.position = step.to;
+        if !is_shadow {
+            part.in_force = step.to;
+        }
+        let word = match config.scope {
+            FeatureScope::Global | FeatureScope::Tenant => {
+                LevelWord::uniform(step.to.level(), step.to.moved())
+            }
+            FeatureScope::Class => feature.word().with_class(Class::ALL[part.part], step.to.level()),
+        };
+        let state = &mut control.states[part.feature];
+        self.change(state, id, word, reason, tick.now, tick.resource);
+        state.parts[part.part].changed(tick.now);
+        // Nothing is released by a level that is only shown, so nothing is waited for.
+        let felt = if is_shadow { 0.0 } else { relief * scale };
+        degrade.changed(felt, tick.now.saturating_add(felt_after(config, state)));
+    }
+
+    /// Notes what the views show, and the earliest instant of a better level.
+    fn note_footprints(
+        &self,
+        control: &mut FeatureControl,
+        tick: &ResourceTick<'_>,
+        parts: [(&DegradeControl, &Vec<FeaturePart>); 2],
+        load: &ControlLoad,
+    ) {
+        let (levels, now) = (&tick.load.levels, tick.now);
+        let limit = levels.brownout - levels.margin;
+        for id in tick.ids {
+            let state = &mut control.states[id.index()];
+            (state.footprint, state.footprint_better) = (0.0, 0.0);
+        }
+        let mut retries: Vec<Option<Timestamp>> = vec![None; control.states.len()];
+        for (degrade, part) in
+            parts.into_iter().flat_map(|(degrade, parts)| parts.iter().map(move |part| (degrade, part)))
+        {
+            let state = &mut control.states[part.feature];
+            state.footprint += part.at_position();
+            let growth = part.growth(part.position.better());
+            state.footprint_better += part.at_position() + growth;
+            if part.position == Position::BEST {
+                continue;
+            }
+            let fits = load.pressure.is_some_and(|pressure| pressure + growth * load.scale <= limit)
+                && load.demand_slow + growth <= limit;
+            let own = &mut state.parts[part.part];
+            own.fits_since = if fits { own.fits_since.or(Some(now)) } else { None };
+            let settled = own.fits_since.unwrap_or(now).max(degrade.settled_since(now));
+            let config = self.slot(FeatureId(part.feature as u16)).feature.config();
+            let dwelt = own.changed_at.map_or(now, |at| at.saturating_add(config.min_dwell));
+            let unpinned = state.pin.map_or(now, |pin| pin.until);
+            let earliest = settled.saturating_add(levels.settle).max(dwelt).max(unpinned);
+            let earliest = earliest.max(now.saturating_add(TICK));
+            let before = &mut retries[part.feature];
+            *before = Some(before.map_or(earliest, |before| before.min(earliest)));
+        }
+        for id in tick.ids {
+            if let Some(at) = retries[id.index()] {
+                self.slot(*id).feature.set_retry(at, now);
+            }
+        }
+    }
+
+    /// Ends the pins that are over.
+    fn end_pins(&self, control: &mut FeatureControl, overload: &Overload, now: Timestamp) {
+        for (id, _) in self.configured() {
+            if control.states[id.index()].pin.is_some_and(|pin| pin.until <= now) {
+                self.end_pin(control, overload, id, true, now);
+            }
+        }
+    }
+
+    /// Tells which features have ended the work that was in flight when they were switched off.
+    fn tell_released(&self, control: &mut FeatureControl, now: Timestamp) {
+        for (id, slot) in self.configured() {
+            let state = &mut control.states[id.index()];
+            if let Some(since) = state.releasing_since
+                && slot.feature.in_flight_degraded() == 0
+            {
+                self.tell_release(state, &slot.feature, now.saturating_since(since), now);
+            }
+        }
+    }
+
+    /// The clock has stepped, or nothing ran for a while: nothing is concluded from that.
+    fn step(&self, control: &mut FeatureControl, step: ClockStep, now: Timestamp) {
+        for (id, slot) in self.configured() {
+            let state = &mut control.states[id.index()];
+            state.step(step);
+            state.since = state.since.map(|since| since.min(now));
+            if let Some(pin) = &mut state.pin {
+                pin.until = pin.until.min(now.saturating_add(crate::FEATURE_PIN_MAX));
+            }
+            slot.feature.step_cancel_at(step);
+        }
+        for group in control.resources.values_mut() {
+            group.enforced.step(step);
+            group.shadow.step(step);
+            group.loss.step(step);
+        }
+    }
+}
+
+/// The requests of a feature that bring work to its resource: those that are not refused because
+/// it is off.
+#[expect(clippy::cast_precision_loss, reason = "counts of a tick are far below 2^53")]
+fn offered_to_resource(feature: &Feature, counts: &MeterTick) -> f64 {
+    let word = feature.word();
+    let is_refused = |level: u8| feature.is_off(level) && feature.config().mode == FeatureMode::Enforce;
+    if let Some(cohorts) = &counts.cohorts {
+        let level = |cohort: usize| word.level(Class::Sheddable, cohort as u16);
+        let on = cohorts.iter().enumerate().filter(|(cohort, _)| !is_refused(level(*cohort)));
+        return on.map(|(_, offered)| *offered as f64).sum();
+    }
+    let on = Class::ALL.into_iter().filter(|class| !is_refused(word.of_class(*class)));
+    on.map(|class| counts.offered[class as usize] as f64).sum()
+}
+
+/// The position of a part in a word.
+fn position_of(word: LevelWord, config: &FeatureConfig, part: usize) -> Position {
+    match config.scope {
+        FeatureScope::Global => Position::at(word.of_class(Class::Sheddable)),
+        FeatureScope::Class => Position::at(word.of_class(Class::ALL[part])),
+        FeatureScope::Tenant => Position::between(word.of_class(Class::Sheddable), word.moved()),
+    }
+}
+
+/// The time after which the relief of a step is felt: the grace of work that is cancelled, and what
+/// work that finishes takes, at least the default grace; and a second for the signals.
+fn felt_after(config: &FeatureConfig, state: &FeatureState) -> Duration {
+    let ends_after = match config.on_disable {
+        OnDisable::Cancel { grace } => grace,
+        OnDisable::Finish => {
+            let time = state.costs.place_time(config, 0).unwrap_or(0.0);
+            let time = Duration::try_from_secs_f64(time).unwrap_or(FINISH_MAX);
+            time.clamp(FeatureConfig::GRACE, FINISH_MAX)
+        }
+    };
+    ends_after.saturating_add(FELT_AFTER)
+}
+
+/// Adds the parts of a feature.
+fn parts_of(
+    id: FeatureId,
+    feature: &Feature,
+    state: &FeatureState,
+    scale: &CostScale,
+    now: Timestamp,
+    parts: &mut Vec<FeaturePart>,
+) {
+    let config = feature.config();
+    let mut costs = [0.0; FeatureConfig::LEVELS_MAX];
+    for (level, cost) in costs.iter_mut().enumerate().take(config.levels.len().max(1)) {
+        let part = config.levels.get(level).map_or(1.0, |level| level.cost);
+        let by_places = state.costs.place_time(config, level).map(|time| time * scale.second);
+        let by_units = || state.costs.units(config, level).map(|units| units * scale.unit);
+        *cost = match by_places {
+            Some(cost) if state.costs.is_learned_by_places() => cost,
+            _ => by_units().filter(|_| state.costs.is_learned_by_units()).unwrap_or(scale.mean * part),
+        };
+    }
+    let all: f64 = state.parts.iter().map(|part| part.slow.get()).sum();
+    for (index, own) in state.parts.iter().enumerate() {
+        let demand = own.slow.get();
+        let class = if config.scope == FeatureScope::Class { Class::ALL[index] } else { config.class };
+        let is_beyond = class > config.class;
+        let share = if all > 0.0 { demand / all } else { 1.0 / state.parts.len() as f64 };
+        let mut utilities = [0.0; FeatureConfig::LEVELS_MAX];
+        for (utility, level) in utilities.iter_mut().zip(&config.levels) {
+            *utility = config.utility * share * level.cost;
+        }
+        let position = position_of(feature.word(), config, index);
+        let has_dwelt = own.changed_at.is_none_or(|at| now.saturating_since(at) >= config.min_dwell);
+        parts.push(FeaturePart {
+            feature: id.index(),
+            part: index,
+            class,
+            position,
+            in_force: if config.mode == FeatureMode::Shadow { Position::BEST } else { position },
+            worst: if is_beyond { 0 } else { feature.worst() },
+            demand,
+            demand_fast: own.fast.get(),
+            demand_last: own.last,
+            remembered: demand.max(own.remembered),
+            costs,
+            utilities,
+            cohorts: state.cohorts.as_ref().map(|rates| {
+                let rates = rates.each_ref().map(|rate| rate.get());
+                let all: f64 = rates.iter().sum();
+                let mut below = [0.0; COHORTS as usize + 1];
+                for (cohort, rate) in rates.into_iter().enumerate() {
+                    let part = if all > 0.0 { rate / all } else { 1.0 / f64::from(COHORTS) };
+                    below[cohort + 1] = below[cohort] + part;
+                }
+                Box::new(below)
+            }),
+            can_move: has_dwelt,
+            is_pinned: state.pin.is_some(),
+        });
+    }
+}

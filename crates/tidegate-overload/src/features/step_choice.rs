@@ -1,0 +1,197 @@
+//! The choice of the steps that give the relief needed, and of the one that takes it back.
+//!
+//! The lowest class that can give anything gives first, and the next one only once the lowest has
+//! nothing left. Within a class the step is taken that is enough and loses the least utility. If
+//! none is enough alone, the steps together lose the least that is needed: by trying all of them
+//! where they are few, else those with the most relief for the utility that they lose first.
+
+use tidegate_core::Class;
+
+use crate::fault::Fault;
+use crate::features::feature_part::{FeaturePart, LEAST_RELIEF};
+use crate::features::position::Position;
+
+/// Up to so many combinations are all tried.
+const TRIED_MAX: usize = 4096;
+/// Of a scope of tenants, only so many cohorts may be moved back that there is room for, and at
+/// least these.
+const COHORTS_BACK_MIN: u16 = 16;
+
+/// A part, by its position among those given, that moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) part: usize,
+    pub(crate) to: Position,
+}
+
+/// A step that may be taken.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    step: Step,
+    relief: f64,
+    lost: f64,
+}
+
+impl Offer {
+    /// The relief for the utility that it loses.
+    fn worth(&self) -> f64 {
+        if self.lost > 0.0 { self.relief / self.lost } else { f64::INFINITY }
+    }
+}
+
+/// The steps that give at least `need`, or all that can be given.
+pub(crate) fn choose_relief(parts: &[FeaturePart], need: f64) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut need = need;
+    let lowest_first = Class::ALL.into_iter();
+    let order: Vec<Class> = if Fault::HigherClassFirst.is_planted() {
+        lowest_first.rev().collect()
+    } else {
+        lowest_first.collect()
+    };
+    for class in order {
+        if need <= 0.0 {
+            break;
+        }
+        let of_class = || parts.iter().enumerate().filter(|(_, part)| part.class == class);
+        let offers: Vec<Vec<Offer>> = of_class()
+            .filter(|(_, part)| part.can_move && !part.is_pinned)
+            .map(|(index, part)| offers_of(index, part))
+            .filter(|offers| !offers.is_empty())
+            .collect();
+        let chosen = choose_in_class(&offers, need);
+        need -= chosen.iter().map(|offer| offer.relief).sum::<f64>();
+        steps.extend(chosen.iter().map(|offer| offer.step));
+        // A class that is held for a while still has its turn before the next one.
+        let gives_later = |(index, part): (usize, &FeaturePart)| {
+            !part.can_move && part.can_give() && !steps.iter().any(|step| step.part == index)
+        };
+        if of_class().any(gives_later) {
+            break;
+        }
+    }
+    steps
+}
+
+fn offers_of(index: usize, part: &FeaturePart) -> Vec<Offer> {
+    let now = part.utility(part.position);
+    part.worse()
+        .map(|to| Offer {
+            step: Step { part: index, to },
+            relief: part.relief(to),
+            lost: now - part.utility(to),
+        })
+        .collect()
+}
+
+/// The steps of one class, at most one of each part.
+fn choose_in_class(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
+    let by_loss = |a: &&Offer, b: &&Offer| a.lost.total_cmp(&b.lost).then(a.relief.total_cmp(&b.relief));
+    let enough = offers.iter().flatten().filter(|offer| offer.relief >= need);
+    if let Some(one) = enough.min_by(by_loss) {
+        return vec![*one];
+    }
+    let all: Vec<Offer> = offers.iter().filter_map(|offers| offers.last()).copied().collect();
+    if all.iter().map(|offer| offer.relief).sum::<f64>() <= need {
+        return all;
+    }
+    let combinations = offers.iter().try_fold(1_usize, |product, offers| {
+        product.checked_mul(offers.len() + 1).filter(|product| *product <= TRIED_MAX)
+    });
+    match combinations {
+        Some(count) => try_all(offers, need, count),
+        None => take_in_order(offers, need),
+    }
+}
+
+/// The combination that is enough and loses the least.
+fn try_all(offers: &[Vec<Offer>], need: f64, combinations: usize) -> Vec<Offer> {
+    let mut best: Option<(f64, usize)> = None;
+    for number in 0..combinations {
+        let chosen = nth_combination(offers, number);
+        let (relief, lost) =
+            chosen.fold((0.0, 0.0), |(relief, lost), offer| (relief + offer.relief, lost + offer.lost));
+        if relief >= need && best.is_none_or(|(least, _)| lost < least) {
+            best = Some((lost, number));
+        }
+    }
+    best.map_or_else(Vec::new, |(_, number)| nth_combination(offers, number).copied().collect())
+}
+
+/// The offers of one combination, whose number has a digit for each part.
+fn nth_combination(offers: &[Vec<Offer>], number: usize) -> impl Iterator<Item = &Offer> {
+    let mut rest = number;
+    offers.iter().filter_map(move |offers| {
+        let digit = rest % (offers.len() + 1);
+        rest /= offers.len() + 1;
+        digit.checked_sub(1).map(|index| &offers[index])
+    })
+}
+
+/// Those with the most relief for the utility that they lose, until it is enough; then each step is
+/// made as small as it may be.
+fn take_in_order(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
+    let worst = |offers: &Vec<Offer>| offers.last().copied();
+    let mut order: Vec<(usize, Offer)> =
+        offers.iter().enumerate().filter_map(|(index, offers)| Some((index, worst(offers)?))).collect();
+    order.sort_by(|a, b| b.1.worth().total_cmp(&a.1.worth()));
+    let mut chosen: Vec<(usize, Option<Offer>)> = Vec::new();
+    let mut relief = 0.0;
+    for (index, offer) in order {
+        if relief >= need {
+            break;
+        }
+        relief += offer.relief;
+        chosen.push((index, Some(offer)));
+    }
+    // What was taken last is worth the most.
+    for (index, offer) in chosen.iter_mut().rev() {
+        let Some(taken) = *offer else { continue };
+        let rest = relief - taken.relief;
+        let smaller = offers[*index].iter().find(|smaller| rest + smaller.relief >= need).copied();
+        *offer = if rest >= need { None } else { smaller.or(Some(taken)) };
+        relief = rest + offer.map_or(0.0, |offer| offer.relief);
+    }
+    chosen.into_iter().filter_map(|(_, offer)| offer).collect()
+}
+
+/// The step back that fits, if there is one: of the highest class that is degraded, the one with
+/// the most utility for the capacity that it takes. `fits` says whether so much more of the
+/// capacity does.
+///
+/// A lower class gets what is left beside the next step of each higher one that is held for a
+/// while, and nothing while a higher one does not fit.
+pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -> Option<Step> {
+    let mut reserved = 0.0;
+    for class in Class::ALL.into_iter().rev() {
+        let degraded = |part: &FeaturePart| part.position > Position::BEST && !part.is_pinned;
+        let of_class = || parts.iter().enumerate().filter(|(_, part)| part.class == class && degraded(part));
+        let fits = |growth: f64| fits(reserved + growth);
+        let steps = of_class().filter(|(_, part)| part.can_move).filter_map(|(index, part)| {
+            let to = best_return(part, &fits)?;
+            let gained = part.utility(to) - part.utility(part.position);
+            Some((Step { part: index, to }, gained / part.growth(to).max(LEAST_RELIEF)))
+        });
+        // Of equal ones the first.
+        let best = steps.reduce(|best, next| if next.1 > best.1 { next } else { best });
+        if let Some((step, _)) = best {
+            return Some(step);
+        }
+        if of_class().any(|(_, part)| part.can_move) {
+            return None;
+        }
+        reserved += of_class().map(|(_, part)| part.growth(part.position.better())).sum::<f64>();
+    }
+    None
+}
+
+/// The next better level, or as many cohorts on the way to it as there is room for.
+fn best_return(part: &FeaturePart, fits: impl Fn(f64) -> bool) -> Option<Position> {
+    let whole = part.position.better();
+    if fits(part.growth(whole)) {
+        return Some(whole);
+    }
+    part.cohorts.as_ref()?;
+    let between = (1..).map(|half| crate::COHORTS >> half).take_while(|cohorts| *cohorts >= COHORTS_BACK_MIN);
+    between.map(|cohorts| part.position.better_by(cohorts).max(whole)).find(|to| fits(part.growth(*to)))
+}
