@@ -20,7 +20,7 @@ fn features(features: &str) -> Vec<FeatureConfig> {
     settings(&with_features(features)).features
 }
 
-/// What is said about a list of features, each line without its position.
+/// The problems of a list of features, each line without its position.
 fn told(features: &str) -> Vec<String> {
     let lines = problems(&with_features(features)).into_iter();
     lines.map(|line| line.split_once(": ").expect("a position comes first").1.to_owned()).collect()
@@ -66,6 +66,14 @@ fn a_feature_has_every_setting_of_the_plane() {
 }
 
 #[test]
+fn the_plane_has_the_features_with_levels_and_no_others() {
+    let policy = settings(&with_features(&format!("[search, {{ name: thumbnails, {LEVELS} }}]")));
+    let plane = policy.overload().build().unwrap();
+    let configs: Vec<_> = plane.features().map(|(_, feature)| feature.config().clone()).collect();
+    assert_eq!(configs, policy.features[1..]);
+}
+
+#[test]
 fn as_many_features_and_levels_as_there_may_be_are_taken() {
     let levels: Vec<String> =
         (0..16).map(|index| format!("{{ name: l{index}, cost: {} }}", 1.0 / f64::from(1 << index))).collect();
@@ -79,7 +87,7 @@ fn as_many_features_and_levels_as_there_may_be_are_taken() {
     assert_eq!(told(&more), ["features: 1001 features; use at most 1000"]);
 }
 
-/// Each feature with all that is said about it.
+/// Each feature with all of its problems.
 fn assert_told(cases: &[(String, &[&str])]) {
     for (feature, expected) in cases {
         assert_eq!(told(&format!("[{{ {feature} }}]")), *expected, "{feature}");

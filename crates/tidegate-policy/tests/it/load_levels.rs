@@ -19,7 +19,7 @@ fn resource(more: &str) -> ResourceConfig {
     settings(&with_resource(more)).resources[0].config
 }
 
-/// What is said about such a resource, each line without its position.
+/// The problems of such a resource, each line without its position.
 fn told(more: &str) -> Vec<String> {
     let lines = problems(&with_resource(more)).into_iter();
     lines
