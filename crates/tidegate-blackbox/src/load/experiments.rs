@@ -3,6 +3,7 @@
 pub(crate) mod authorize;
 pub(crate) mod crashes;
 pub(crate) mod factors;
+pub(crate) mod feature_steps;
 pub(crate) mod idleness;
 pub(crate) mod neighbour;
 pub(crate) mod step;

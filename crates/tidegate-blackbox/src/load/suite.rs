@@ -1,6 +1,6 @@
 //! The table of the experiments.
 
-use crate::load::experiments::{authorize, crashes, factors, neighbour, step, waits};
+use crate::load::experiments::{authorize, crashes, factors, feature_steps, neighbour, step, waits};
 use crate::trial::{Pace, Repetition, Trial};
 
 macro_rules! experiments {
@@ -22,6 +22,8 @@ pub const EXPERIMENTS: &[Trial] = experiments! {
         "E1 and E2: goodput at 1, 2, 5 and 10 times the capacity, and the tenant that matters";
     "step" Trial step::run:
         "E3: a step from 0.8 to 2 times the capacity and down to 0.5";
+    "feature-steps" Trial feature_steps::run:
+        "E4: a feature that is switched off at T1 and on again at T2, while two others rise and fall";
     "neighbour" Run neighbour::run:
         "an upstream beside one that is offered 10 times its capacity";
     "killed-upstream" Trial crashes::killed_upstream:

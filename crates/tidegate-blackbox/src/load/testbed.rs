@@ -127,7 +127,7 @@ pub fn on_time<T>(
 
 /// An address of loopback that is free now. Another program could take it before the daemon does,
 /// which then does not start; ports are given out in turn, so that is unlikely.
-fn free_address() -> std::io::Result<SocketAddr> {
+pub(crate) fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
