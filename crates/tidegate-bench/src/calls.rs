@@ -9,11 +9,11 @@ use std::time::Duration;
 use tidegate_capacity::{Access, AccessOperation, Capacity, TableMode};
 use tidegate_core::algorithm::Rolling;
 use tidegate_core::ring::{RingHandle, Rings};
-use tidegate_core::{Algorithm, Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
+use tidegate_core::{Algorithm, Class, Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
 use tidegate_engine::{
     Decision, Engine, EngineBuilder, EngineConfig, MeterConfig, NamespaceConfig, Request, Step,
 };
-use tidegate_overload::{Overload, ResourceConfig};
+use tidegate_overload::{FeatureConfig, FeatureLevelConfig, Overload, ResourceConfig};
 
 use crate::workload::{self, SEED, START, Visitors};
 
@@ -208,6 +208,35 @@ pub fn admit_metered(engine: &Engine, session: &str, tenant: Option<&str>, now: 
     let attributes = [("session", session)];
     let mut request = Request::new("bench", &attributes);
     (request.tenant, request.feature) = (tenant, tenant.map(|_| FEATURE));
+    admit(engine, &request, now)
+}
+
+/// The name of the feature with this number.
+pub fn feature_name(number: usize) -> String {
+    format!("feature-{number:03}")
+}
+
+/// An engine with a resource that has so many features, each with four levels.
+pub fn engine_with_features(limits: impl IntoIterator<Item = Limit>, features: usize) -> Engine {
+    let mut overload =
+        Overload::builder(1).default_resource(ResourceConfig::new(ResourceConfig::IN_FLIGHT_MAX));
+    for number in 0..features {
+        let mut feature = FeatureConfig::new(feature_name(number), Class::Sheddable);
+        let levels = [("full", 1.0), ("720p", 0.55), ("480p", 0.3), ("off", 0.0)];
+        feature.levels = levels.map(|(name, cost)| FeatureLevelConfig::new(name, cost)).into();
+        overload = overload.feature(feature);
+    }
+    let overload = overload.build().expect("the features of a benchmark are valid");
+    let builder = engine_builder(limits, None).overload(overload);
+    builder.build().expect("the engine of a benchmark is valid")
+}
+
+/// Admits a request under one limit that takes a place, for this feature.
+#[inline]
+pub fn admit_feature(engine: &Engine, session: &str, feature: Option<&str>, now: Timestamp) -> bool {
+    let attributes = [("session", session)];
+    let mut request = Request::new("bench", &attributes);
+    request.feature = feature;
     admit(engine, &request, now)
 }
 

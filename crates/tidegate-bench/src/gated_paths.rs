@@ -27,6 +27,7 @@ pub const PATHS: &[Kind] = &[
     Kind::EngineMetered,
     Kind::EngineNamed,
     Kind::EngineAll,
+    Kind::EngineFeature,
     Kind::QueueAdmit,
     Kind::QueueRefuse,
 ];

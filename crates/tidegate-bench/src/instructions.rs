@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tidegate_capacity::{Admission, TableMode};
 use tidegate_core::{Limit, Timestamp};
+use tidegate_overload::OverloadBuilder;
 
 use crate::calls::{self, HOT, OneRing, Planes};
 use crate::scenario::fair_queue::AtOnce;
@@ -61,6 +62,12 @@ pub enum Kind {
     EngineNamed,
     /// The engine with three limits, capacity and overload.
     EngineAll,
+    /// The engine with one limit and a resource without features, admitted.
+    EngineResource,
+    /// The same with sixteen features that have levels, of which the request names one.
+    EngineFeature,
+    /// The same with a thousand features.
+    EngineFeatures,
     /// All planes and a fair queue, admitted.
     QueueAdmit,
     /// All planes and a fair queue, admitted and settled.
@@ -73,7 +80,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 26] = [
+    pub const ALL: [(Self, &'static str); 29] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
         (Self::HotDenyRead, "hot-deny-read"),
@@ -96,6 +103,9 @@ impl Kind {
         (Self::EngineMetered, "engine-metered"),
         (Self::EngineNamed, "engine-named"),
         (Self::EngineAll, "engine-all"),
+        (Self::EngineResource, "engine-resource"),
+        (Self::EngineFeature, "engine-feature"),
+        (Self::EngineFeatures, "engine-features"),
         (Self::QueueAdmit, "queue-admit"),
         (Self::QueueSettle, "queue-settle"),
         (Self::QueueRefuse, "queue-refuse"),
@@ -156,6 +166,19 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
             let admit =
                 |call| calls::admit_three(&engine, Planes::All, call as usize, black_box(keys), at(call));
             count(&admit)
+        }
+        Kind::EngineResource | Kind::EngineFeature | Kind::EngineFeatures => {
+            let limit = Limit::new("per-session", workload::endless()).key(["session"]);
+            let features = match kind {
+                Kind::EngineResource => 0,
+                Kind::EngineFeature => 16,
+                _ => OverloadBuilder::FEATURES_MAX,
+            };
+            let engine = calls::engine_with_features([limit], features);
+            let named = features.checked_sub(1).map(calls::feature_name);
+            count(&|call| {
+                calls::admit_feature(&engine, black_box(HOT), black_box(named.as_deref()), at(call))
+            })
         }
         Kind::QueueAdmit | Kind::QueueRefuse | Kind::QueueShed => {
             let queue = match kind {

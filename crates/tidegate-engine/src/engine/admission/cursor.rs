@@ -1,4 +1,5 @@
-//! Step 1: the admission cursor of the resource.
+//! Step 1: the admission cursor of the resource. A request without a feature is offered to its
+//! resource here, once.
 
 use tidegate_core::Timestamp;
 
@@ -15,11 +16,14 @@ pub(crate) fn step(
     located: &mut Located<'_, '_>,
     mode: Mode,
     _holds: &mut Option<Holds>,
-    _now: Timestamp,
+    now: Timestamp,
 ) -> Answer {
-    let Located { request, record, .. } = located;
+    let Located { request, waited, record, feature, .. } = located;
     let (Some(overload), Some(record)) = (engine.overload(), record) else { return Ok(()) };
     let shed = if mode == Mode::Charge {
+        if !waited.is_offered && feature.is_none() && engine.is_new(request, record) {
+            overload.offer(record, now);
+        }
         overload.shed(record)
     } else {
         overload.would_shed(record.resource(), record.level())

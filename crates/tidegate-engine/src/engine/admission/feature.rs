@@ -1,15 +1,14 @@
-//! Step 1: the level of the feature that a request is for. A request is offered to its resource and
-//! to its feature here, once.
+//! Step 1: the level of the feature that a request is for. A request with a feature is offered here,
+//! once, to its resource and to its feature.
 
 use tidegate_core::Timestamp;
-use tidegate_overload::{FeatureGrant, FeatureId, RequestRecord};
+use tidegate_overload::{FeatureGrant, FeatureId, Overload, RequestRecord};
 
 use super::answer::{Answer, Mode, Stop};
 use super::located::Located;
 use super::refusal::disabled_feature;
 use crate::engine::Engine;
 use crate::permit::Holds;
-use crate::request::Request;
 
 /// The feature of a request that its resource has.
 #[derive(Clone, Copy, Debug)]
@@ -28,27 +27,22 @@ pub(crate) fn step(
     _holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, waited, record, feature, .. } = located;
-    let Some(record) = record else { return Ok(()) };
-    if mode == Mode::Charge && !waited.is_offered && engine.is_new(request, record) {
-        engine.offer_to_planes(record, *feature, now);
+    if located.feature.is_none() {
+        return Ok(());
     }
-    match feature {
-        Some(feature) => granted(engine, request, record, feature, now),
-        None => Ok(()),
-    }
+    granted(engine, located, mode, now)
 }
 
-/// Finds the level of a feature for a request, which is refused if the feature is off.
+/// Finds the level of its feature for a request, which is refused if the feature is off.
 #[inline(never)]
-fn granted(
-    engine: &Engine,
-    request: &Request<'_>,
-    record: &RequestRecord,
-    located: &mut LocatedFeature,
-    now: Timestamp,
-) -> Answer {
-    let Some(overload) = engine.overload() else { return Ok(()) };
+fn granted(engine: &Engine, located: &mut Located<'_, '_>, mode: Mode, now: Timestamp) -> Answer {
+    let Located { request, waited, record, feature, .. } = located;
+    let (Some(overload), Some(record), Some(located)) = (engine.overload(), record, feature) else {
+        return Ok(());
+    };
+    if mode == Mode::Charge && !waited.is_offered && engine.is_new(request, record) {
+        offer(overload, record, Some(*located), now);
+    }
     let feature = overload.feature(located.id);
     let grant = feature.grant(record.level());
     located.grant = Some(grant);
@@ -60,19 +54,15 @@ fn granted(
     Err(Stop::Refuse(Some(disabled_feature(request, feature, grant, resource, until))))
 }
 
-impl Engine {
-    /// Counts a request as new demand on its resource and its feature.
-    #[inline]
-    pub(crate) fn offer_to_planes(
-        &self,
-        record: &mut RequestRecord,
-        feature: Option<LocatedFeature>,
-        now: Timestamp,
-    ) {
-        let Some(overload) = self.overload() else { return };
-        overload.offer(record, now);
-        if let Some(feature) = feature {
-            overload.feature(feature.id).count_offered(record.level());
-        }
+/// Counts a request as new demand on its resource and its feature.
+pub(crate) fn offer(
+    overload: &Overload,
+    record: &mut RequestRecord,
+    feature: Option<LocatedFeature>,
+    now: Timestamp,
+) {
+    overload.offer(record, now);
+    if let Some(feature) = feature {
+        overload.feature(feature.id).count_offered(record.level());
     }
 }

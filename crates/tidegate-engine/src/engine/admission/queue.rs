@@ -16,6 +16,7 @@ use tidegate_overload::{
 };
 
 use super::answer::{Mode, Stop};
+use super::feature::offer;
 use super::refusal::{drained, late_for, past_deadline, queue_full, shed_by, undecidable};
 use super::waited::Waited;
 use crate::continuation::{Denial, KeptCounters, Pending, Queued, WaitableRequest, Waiting};
@@ -234,9 +235,9 @@ impl Engine {
     fn demand_at(&self, of: &Offered<'_, '_>, gate: &Gate) -> Option<Demand> {
         let target = self.target_of(gate, of.request, of.now);
         let new = target.filter(|target| self.is_new(of.request, target));
-        let counted = new.map(|mut record| {
+        let counted = self.overload().zip(new).map(|(overload, mut record)| {
             let feature = self.feature_at(of.request, &record);
-            self.offer_to_planes(&mut record, feature, of.now);
+            offer(overload, &mut record, feature, of.now);
             record
         });
         self.demand_of(None, of, counted)
