@@ -27,3 +27,7 @@ pub(crate) mod resource_load;
 pub(crate) mod settle_window;
 pub(crate) mod signal_loss;
 pub(crate) mod step_choice;
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests;

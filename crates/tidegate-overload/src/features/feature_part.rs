@@ -36,8 +36,10 @@ pub(crate) struct FeaturePart {
     pub(crate) remembered: f64,
     /// The part of the capacity that one request a second takes at each level.
     pub(crate) costs: [f64; FeatureConfig::LEVELS_MAX],
-    /// What it is worth at each level: the feature's utility times the part of the cost that the
-    /// level has left. Half of the picture is worth half, and no other measure is configured.
+    /// What it is worth at each level: the feature's utility times the root of the part of the cost
+    /// that the level has left. The first pixels are worth the most: were a level worth just its
+    /// part of the cost, one feature that is off would be as good as two that are degraded, and
+    /// levels would be of no use.
     pub(crate) utilities: [f64; FeatureConfig::LEVELS_MAX],
     /// `None`: all cohorts have one level.
     pub(crate) cohorts: Option<CohortParts>,

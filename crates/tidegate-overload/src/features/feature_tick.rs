@@ -23,6 +23,7 @@ use crate::features::resource_load::ResourceLoad;
 use crate::features::signal_loss::SignalLoss;
 use crate::features::step_choice::Step;
 use crate::overload::Overload;
+use crate::resource_id::ResourceId;
 use crate::sync::lock;
 use crate::tick::TICK;
 
@@ -86,6 +87,11 @@ impl FeatureSet {
                 None => features.iter().for_each(|id| drop(self.slot(*id).feature.meter().take())),
             }
             control.resources.insert(name.cloned(), group);
+        }
+        if control.resources.len() > self.by_resource.len() {
+            let name = |(id, _): &(ResourceId, _)| overload.resource(*id).name.clone();
+            let names: Vec<_> = self.by_resource.iter().map(name).collect();
+            control.resources.retain(|name, _| names.contains(name));
         }
         self.tell_released(control, now);
     }
@@ -414,7 +420,7 @@ fn parts_of(
         let share = if all > 0.0 { demand / all } else { 1.0 / state.parts.len() as f64 };
         let mut utilities = [0.0; FeatureConfig::LEVELS_MAX];
         for (utility, level) in utilities.iter_mut().zip(&config.levels) {
-            *utility = config.utility * share * level.cost;
+            *utility = config.utility * share * level.cost.sqrt();
         }
         let position = position_of(feature.word(), config, index);
         let has_dwelt = own.changed_at.is_none_or(|at| now.saturating_since(at) >= config.min_dwell);
