@@ -1,7 +1,9 @@
 //! When features degrade, by how much, and when one of them gets a better level.
 //!
 //! Relief is needed once the smoothed pressure or the demand was at the threshold for two ticks, or
-//! far above it for one. The need is the larger of what the two exceed it by. A step takes its
+//! far above it for one. The steps so far leave the load just below the threshold, where noise
+//! alone would ask for the next one: after the first it takes a little more, or a whole settle time.
+//! The need is the larger of what the two exceed it by. A step takes its
 //! relief out of the demand at once; out of the pressure it is felt later, so it counts as given
 //! until the work of the step has had the time to end.
 
@@ -19,6 +21,9 @@ use crate::levels::load_level::LevelThresholds;
 const ENTER_TICKS: u32 = 2;
 /// From this multiple of the threshold on, one tick is enough.
 const ENTER_AT_ONCE: f64 = 1.2;
+/// Features that are degraded already degrade further at a load that is so far above the threshold,
+/// or whose mean over the settle time is at the threshold.
+const REPEAT_EXCESS: f64 = 0.01;
 /// The last ticks whose mean shows where a moving average is heading.
 const RECENT: usize = 3;
 /// A mean of the last ticks that is less above the average is noise.
@@ -134,19 +139,22 @@ impl DegradeControl {
     pub(crate) fn need(
         &mut self,
         load: &ControlLoad,
+        is_degraded: bool,
         levels: &LevelThresholds,
         now: Timestamp,
     ) -> Option<ReliefNeed> {
         let threshold = levels.brownout;
+        let entry = threshold + if is_degraded { REPEAT_EXCESS } else { 0.0 };
         self.ordered.retain(|one| now < one.until);
         let given: f64 = self.ordered.iter().map(|one| one.pressure).sum();
         self.pressures.push(load.last_pressure);
         self.demands.push(load.last_demand);
         // The deviation of an average of chance arrivals is that of twice its time constant.
         let noise = (load.demand_variance / (2.0 * FAST)).sqrt();
-        let is_demand_over = self.demand_entry.observe(load.demand - noise, threshold);
+        let is_demand_over = self.demand_entry.observe(load.demand - noise, entry);
         let pressure = load.pressure.unwrap_or(0.0);
-        let is_pressure_over = self.pressure_entry.observe(pressure, threshold);
+        let is_over_for_long = self.window.mean(levels.settle, now).is_some_and(|mean| mean >= threshold);
+        let is_pressure_over = self.pressure_entry.observe(pressure, entry) || is_over_for_long;
         if !is_demand_over && !is_pressure_over {
             return None;
         }

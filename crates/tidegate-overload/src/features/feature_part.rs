@@ -46,6 +46,10 @@ pub(crate) struct FeaturePart {
     /// Whether neither its minimal dwell nor a pin holds it.
     pub(crate) can_move: bool,
     pub(crate) is_pinned: bool,
+    /// Whether its minimal dwell ends within a settle time.
+    pub(crate) moves_soon: bool,
+    /// Whether it is off at the worst level.
+    pub(crate) has_off: bool,
 }
 
 impl FeaturePart {
@@ -81,6 +85,11 @@ impl FeaturePart {
         let has_cohorts = self.cohorts.is_some();
         let worse = self.position.until(self.worst).filter(move |to| has_cohorts || to.moved() == 0);
         worse.filter(|to| self.relief(*to) > LEAST_RELIEF)
+    }
+
+    /// The worst position at which it is not off, at least the one that it has.
+    pub(crate) fn last_on(&self) -> Position {
+        Position::at(self.worst - u8::from(self.has_off && self.worst > 0)).max(self.position)
     }
 
     /// Whether a worse position would give anything, now or once nothing holds it.

@@ -165,7 +165,7 @@ impl FeatureSet {
                 FeatureMode::Enforce => &mut enforced,
                 FeatureMode::Shadow => &mut shadow,
             };
-            parts_of(*id, feature, state, costs, tick.now, parts);
+            parts_of(*id, feature, state, costs, (tick.now, tick.load.levels.settle), parts);
         }
         (enforced, shadow)
     }
@@ -217,7 +217,8 @@ impl FeatureSet {
         let (levels, now) = (&tick.load.levels, tick.now);
         let signal = || tick.load.pressure.as_ref().map(|worst| worst.signal.clone());
         degrade.settle(Some(load).filter(|_| !is_held), levels, now);
-        if let Some(need) = degrade.need(load, levels, now) {
+        let is_degraded = parts.iter().any(|part| part.position > Position::BEST && !part.is_pinned);
+        if let Some(need) = degrade.need(load, is_degraded, levels, now) {
             let signal = match need.source {
                 NeedSource::Pressure => signal(),
                 NeedSource::Demand => Some(DEMAND.to_owned()),
@@ -398,7 +399,7 @@ fn parts_of(
     feature: &Feature,
     state: &FeatureState,
     scale: &CostScale,
-    now: Timestamp,
+    (now, settle): (Timestamp, Duration),
     parts: &mut Vec<FeaturePart>,
 ) {
     let config = feature.config();
@@ -423,7 +424,8 @@ fn parts_of(
             *utility = config.utility * share * level.cost.sqrt();
         }
         let position = position_of(feature.word(), config, index);
-        let has_dwelt = own.changed_at.is_none_or(|at| now.saturating_since(at) >= config.min_dwell);
+        let has_dwelt =
+            |by: Timestamp| own.changed_at.is_none_or(|at| by.saturating_since(at) >= config.min_dwell);
         parts.push(FeaturePart {
             feature: id.index(),
             part: index,
@@ -447,8 +449,10 @@ fn parts_of(
                 }
                 Box::new(below)
             }),
-            can_move: has_dwelt,
+            can_move: has_dwelt(now),
             is_pinned: state.pin.is_some(),
+            moves_soon: has_dwelt(now.saturating_add(settle)),
+            has_off: !is_beyond && feature.is_off(feature.worst()),
         });
     }
 }

@@ -80,6 +80,16 @@ impl SettleWindow {
         if self.last.is_some() { self.since } else { now }
     }
 
+    /// The mean load of the whole settle time; `None`: the time is not over.
+    pub(crate) fn mean(&self, settle: Duration, now: Timestamp) -> Option<f64> {
+        if self.last.is_none() || now.saturating_since(self.since) < settle {
+            return None;
+        }
+        let (sum, ticks) =
+            self.buckets.iter().fold((0.0, 0), |(sum, ticks), one| (sum + one.sum, ticks + one.ticks));
+        Some(sum / f64::from(ticks.max(1)))
+    }
+
     /// The most that may be added to the load of the whole settle time: so that each fifth of it
     /// has a mean of at most `mean_max`, and no tick is above `max`. `None`: the time is not over.
     pub(crate) fn room(&self, settle: Duration, mean_max: f64, max: f64, now: Timestamp) -> Option<f64> {

@@ -1,9 +1,10 @@
 //! The choice of the steps that give the relief needed, and of the one that takes it back.
 //!
 //! The lowest class that can give anything gives first, and the next one only once the lowest has
-//! nothing left. Within a class the step is taken that is enough and loses the least utility. If
-//! none is enough alone, the steps together lose the least that is needed: by trying all of them
-//! where they are few, else those with the most relief for the utility that they lose first.
+//! nothing left. Within a class the steps are taken that are enough and lose the least utility: by
+//! trying all of them where they are few, else a single step or those with the most relief for the
+//! utility that they lose, whichever loses less. Of equal ones the fewest steps and the least
+//! relief are taken.
 
 use tidegate_core::Class;
 
@@ -54,23 +55,37 @@ pub(crate) fn choose_relief(parts: &[FeaturePart], need: f64) -> Vec<Step> {
             break;
         }
         let of_class = || parts.iter().enumerate().filter(|(_, part)| part.class == class);
-        let offers: Vec<Vec<Offer>> = of_class()
+        let mut offers: Vec<Vec<Offer>> = of_class()
             .filter(|(_, part)| part.can_move && !part.is_pinned)
             .map(|(index, part)| offers_of(index, part))
             .filter(|offers| !offers.is_empty())
             .collect();
+        let held = || of_class().filter(|(_, part)| !part.can_move && part.can_give());
+        // Nothing is switched off if those that are held for a moment can make up for it.
+        let soon: f64 =
+            held().filter(|(_, part)| part.moves_soon).map(|(_, part)| part.relief(part.last_on())).sum();
+        let now_on: f64 =
+            offers.iter().filter_map(|offers| last_on(offers, parts)).map(|offer| offer.relief).sum();
+        if soon > LEAST_RELIEF && now_on + soon >= need {
+            for offers in &mut offers {
+                offers.retain(|offer| offer.step.to <= parts[offer.step.part].last_on());
+            }
+            offers.retain(|offers| !offers.is_empty());
+        }
         let chosen = choose_in_class(&offers, need);
         need -= chosen.iter().map(|offer| offer.relief).sum::<f64>();
         steps.extend(chosen.iter().map(|offer| offer.step));
         // A class that is held for a while still has its turn before the next one.
-        let gives_later = |(index, part): (usize, &FeaturePart)| {
-            !part.can_move && part.can_give() && !steps.iter().any(|step| step.part == index)
-        };
-        if of_class().any(gives_later) {
+        if held().next().is_some() {
             break;
         }
     }
     steps
+}
+
+/// The last offer that is not off.
+fn last_on<'a>(offers: &'a [Offer], parts: &[FeaturePart]) -> Option<&'a Offer> {
+    offers.iter().rev().find(|offer| offer.step.to <= parts[offer.step.part].last_on())
 }
 
 fn offers_of(index: usize, part: &FeaturePart) -> Vec<Offer> {
@@ -86,11 +101,6 @@ fn offers_of(index: usize, part: &FeaturePart) -> Vec<Offer> {
 
 /// The steps of one class, at most one of each part.
 fn choose_in_class(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
-    let by_loss = |a: &&Offer, b: &&Offer| a.lost.total_cmp(&b.lost).then(a.relief.total_cmp(&b.relief));
-    let enough = offers.iter().flatten().filter(|offer| offer.relief >= need);
-    if let Some(one) = enough.min_by(by_loss) {
-        return vec![*one];
-    }
     let all: Vec<Offer> = offers.iter().filter_map(|offers| offers.last()).copied().collect();
     if all.iter().map(|offer| offer.relief).sum::<f64>() <= need {
         return all;
@@ -98,24 +108,47 @@ fn choose_in_class(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
     let combinations = offers.iter().try_fold(1_usize, |product, offers| {
         product.checked_mul(offers.len() + 1).filter(|product| *product <= TRIED_MAX)
     });
-    match combinations {
-        Some(count) => try_all(offers, need, count),
-        None => take_in_order(offers, need),
+    if let Some(count) = combinations {
+        return try_all(offers, need, count);
+    }
+    let by_loss = |a: &&Offer, b: &&Offer| a.lost.total_cmp(&b.lost).then(a.relief.total_cmp(&b.relief));
+    let one = offers.iter().flatten().filter(|offer| offer.relief >= need).min_by(by_loss);
+    let several = take_in_order(offers, need);
+    match one {
+        Some(one) if one.lost <= several.iter().map(|offer| offer.lost).sum() => vec![*one],
+        _ => several,
     }
 }
 
 /// The combination that is enough and loses the least.
 fn try_all(offers: &[Vec<Offer>], need: f64, combinations: usize) -> Vec<Offer> {
-    let mut best: Option<(f64, usize)> = None;
+    let mut best: Option<(Total, usize)> = None;
     for number in 0..combinations {
-        let chosen = nth_combination(offers, number);
-        let (relief, lost) =
-            chosen.fold((0.0, 0.0), |(relief, lost), offer| (relief + offer.relief, lost + offer.lost));
-        if relief >= need && best.is_none_or(|(least, _)| lost < least) {
-            best = Some((lost, number));
+        let total = nth_combination(offers, number).fold(Total::default(), Total::plus);
+        if total.relief >= need && best.as_ref().is_none_or(|(least, _)| total.is_less_than(least)) {
+            best = Some((total, number));
         }
     }
     best.map_or_else(Vec::new, |(_, number)| nth_combination(offers, number).copied().collect())
+}
+
+/// What some steps give and lose together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    relief: f64,
+    lost: f64,
+    steps: u32,
+}
+
+impl Total {
+    fn plus(self, offer: &Offer) -> Self {
+        Self { relief: self.relief + offer.relief, lost: self.lost + offer.lost, steps: self.steps + 1 }
+    }
+
+    fn is_less_than(&self, other: &Self) -> bool {
+        let by_steps = || self.steps.cmp(&other.steps).then(self.relief.total_cmp(&other.relief));
+        self.lost.total_cmp(&other.lost).then_with(by_steps).is_lt()
+    }
 }
 
 /// The offers of one combination, whose number has a digit for each part.
