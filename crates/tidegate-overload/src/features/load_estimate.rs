@@ -33,7 +33,6 @@ pub(crate) struct LoadEstimate {
     other_cost: LevelCosts,
     others_fast: MovingAverage,
     others_slow: MovingAverage,
-    served: MovingAverage,
     units: MovingAverage,
     in_use: MovingAverage,
     pressure: MovingAverage,
@@ -49,7 +48,6 @@ impl Default for LoadEstimate {
             other_cost: LevelCosts::new(1),
             others_fast: none(),
             others_slow: none(),
-            served: none(),
             units: none(),
             in_use: none(),
             pressure: none(),
@@ -93,7 +91,6 @@ impl LoadEstimate {
         self.others_last = others;
         self.others_fast.observe(others, seconds, FAST);
         self.others_slow.observe(others, seconds, SLOW);
-        self.served.observe(load.served as f64 / seconds, seconds, SLOW);
         // A request without units counts for one.
         let plain = load.served.saturating_sub(work.ended).saturating_sub(work.priced);
         self.units.observe((work.units + plain) as f64 / seconds, seconds, SLOW);
@@ -122,13 +119,10 @@ impl LoadEstimate {
         let second = 1.0 / load.places.max(1) as f64;
         let is_used = self.in_use.get() > USE_MIN;
         let used = if is_used { self.in_use.get() } else { self.pressure.get() };
-        let part_of = |rate: f64| if rate > 0.0 { used / rate } else { 0.0 };
+        let unit = if self.units.get() > 0.0 { used / self.units.get() } else { 0.0 };
         let mean = self.other_cost.only_place_time().map(|time| time * second);
-        CostScale {
-            second,
-            unit: part_of(self.units.get()),
-            mean: mean.unwrap_or_else(|| part_of(self.served.get())),
-        }
+        // A request of which nothing is known counts for a unit.
+        CostScale { second, unit, mean: mean.unwrap_or(unit) }
     }
 
     /// The load of the resource while its features have these positions.

@@ -1,7 +1,16 @@
 //! Features under load, in virtual time.
 
+mod bad_input;
 mod brownout;
+mod callers;
+mod choice;
+#[cfg(tidegate_planted_faults)]
+mod faults;
 mod fluid;
+mod interruptions;
 mod noise;
+mod pins;
 mod ramp;
+mod reload;
+mod scopes;
 mod world;

@@ -36,7 +36,9 @@ pub(crate) struct Fluid {
     pub(crate) events: Vec<FeatureEvent>,
     /// The load of the last tick, as it was.
     pub(crate) load: f64,
+    /// Whether the signal is silent, and what it shows instead of the load.
     pub(crate) is_silent: bool,
+    pub(crate) shown: Option<f64>,
 }
 
 impl Fluid {
@@ -69,6 +71,7 @@ impl Fluid {
             events: Vec::new(),
             load: 0.0,
             is_silent: false,
+            shown: None,
         }
     }
 
@@ -118,7 +121,7 @@ impl Fluid {
         }
         self.load = load / (TICK.as_secs_f64() * PLACES as f64);
         if !self.is_silent {
-            let value = (self.load + self.noise * self.chance.normal()).max(0.0);
+            let value = (self.shown.unwrap_or(self.load) + self.noise * self.chance.normal()).max(0.0);
             overload.push_signal("u", PushedValue::new(value), now).unwrap();
         }
         overload.tick(now);
@@ -127,8 +130,7 @@ impl Fluid {
     }
 
     pub(crate) fn run(&mut self, seconds: f64, asked: impl Fn(f64) -> Vec<f64>) {
-        let end = self.seconds() + seconds;
-        while self.seconds() < end {
+        for _ in 0..(seconds / TICK.as_secs_f64()).round() as u64 {
             let asked = asked(self.seconds());
             self.tick(&asked);
         }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::Class;
 
-use super::world::{Arrivals, Stream, TUNED, UNTUNED, World, feature, thresholds};
+use super::world::{Stream, TUNED, UNTUNED, World, feature, thresholds};
 use crate::{FeatureEvent, ResourceConfig};
 
 const PLACES: u64 = 200;
@@ -21,7 +21,7 @@ pub(crate) fn ramp(seconds: f64) -> f64 {
     0.40 + 0.40 * (up - down)
 }
 
-fn world(arrivals: Arrivals, seed: u64) -> World {
+pub(super) fn world(seed: u64) -> World {
     let half = |seconds: f64| ramp(seconds) * CAPACITY / 2.0;
     let streams = vec![
         Stream::new(None, Class::Critical, SERVICE, half),
@@ -30,11 +30,11 @@ fn world(arrivals: Arrivals, seed: u64) -> World {
     ];
     let config = ResourceConfig::new(PLACES).levels(thresholds(0.90));
     let b = feature("b", Class::Sheddable, &[("on", 1.0), ("off", 0.0)]);
-    World::new(config, Vec::new(), vec![b], streams, arrivals, seed)
+    World::new(config, Vec::new(), vec![b], streams, seed)
 }
 
 /// The seconds at which B went off and on.
-fn t1_and_t2(world: &World) -> (f64, f64) {
+pub(super) fn t1_and_t2(world: &World) -> (f64, f64) {
     let changes = world.changes();
     assert_eq!(changes.len(), 2, "{changes:?}");
     assert_eq!((&*changes[0].2, &*changes[1].2), ("off", "on"));
@@ -44,7 +44,7 @@ fn t1_and_t2(world: &World) -> (f64, f64) {
 #[test]
 fn b_is_off_at_t1_and_on_again_at_t2_and_a_and_c_go_on_as_normal() {
     for seed in TUNED.into_iter().chain(UNTUNED) {
-        let mut world = world(Arrivals::Even, seed);
+        let mut world = world(seed);
         world.run_until(150.0);
         let (t1, t2) = t1_and_t2(&world);
         let at_threshold = world.ticks.iter().find(|tick| tick.pressure >= 0.90).unwrap().seconds;

@@ -114,15 +114,6 @@ struct Work {
     held: Duration,
 }
 
-/// How requests come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrivals {
-    /// At intervals that differ by a part of themselves.
-    Even,
-    /// By chance.
-    Poisson,
-}
-
 pub(crate) struct World {
     pub(crate) overload: Overload,
     pub(crate) resource: ResourceId,
@@ -132,17 +123,11 @@ pub(crate) struct World {
     pub(crate) ticks: Vec<Tick>,
     pub(crate) events: Vec<FeatureEvent>,
     pub(crate) chance: Chance,
-    arrivals: Arrivals,
     next: Vec<Timestamp>,
     ends: BinaryHeap<Reverse<(Timestamp, usize)>>,
     work: Vec<Option<Work>>,
     free: Vec<usize>,
     tick_due: Timestamp,
-    /// Decides instead of the plane whether a feature is off, for baselines: by the pressure of
-    /// the last tick and whether it is off.
-    pub(crate) rule: Option<fn(f64, bool) -> bool>,
-    pub(crate) is_off_by_rule: bool,
-    pub(crate) rule_transitions: u64,
     /// Whether callers stop asking for a feature while it is off.
     pub(crate) gives_up: bool,
 }
@@ -153,7 +138,6 @@ impl World {
         signals: Vec<SignalConfig>,
         features: Vec<FeatureConfig>,
         streams: Vec<Stream>,
-        arrivals: Arrivals,
         seed: u64,
     ) -> Self {
         let mut builder = Overload::builder(seed).default_resource(config);
@@ -178,14 +162,10 @@ impl World {
             ticks: Vec::new(),
             events: Vec::new(),
             chance,
-            arrivals,
             ends: BinaryHeap::new(),
             work: Vec::new(),
             free: Vec::new(),
             tick_due: START,
-            rule: None,
-            is_off_by_rule: false,
-            rule_transitions: 0,
             gives_up: false,
         }
     }
@@ -218,10 +198,8 @@ impl World {
 
     fn arrive(&mut self, index: usize) {
         let rate = (self.streams[index].rate)(self.seconds());
-        let spread = match self.arrivals {
-            Arrivals::Even => 0.8 + 0.4 * self.chance.part(),
-            Arrivals::Poisson => -(1.0 - self.chance.part()).ln(),
-        };
+        // At intervals that differ by a part of themselves.
+        let spread = 0.8 + 0.4 * self.chance.part();
         // A stream that is silent is asked again soon.
         let wait = if rate > 0.0 { (spread / rate).min(1.0) } else { 0.01 };
         self.next[index] = self.now.saturating_add(Duration::from_secs_f64(wait.max(1e-9)));
@@ -238,8 +216,7 @@ impl World {
         let counts = &mut self.counts[index];
         let feature = stream.feature.map(|name| overload.find_feature(name).unwrap());
         let grant = feature.map(|id| overload.feature(id).grant(level));
-        let is_off =
-            grant.is_some_and(|grant| grant.is_refused()) || (feature.is_some() && self.is_off_by_rule);
+        let is_off = grant.is_some_and(|grant| grant.is_refused());
         if is_off && self.gives_up {
             return;
         }
@@ -300,11 +277,6 @@ impl World {
         assert_eq!(self.tick_due, self.now.saturating_add(TICK));
         self.events.extend(self.overload.take_feature_events());
         let pressure = self.overload.resource(self.resource).pressure().unwrap_or(0.0);
-        if let Some(rule) = self.rule {
-            let is_off = rule(pressure, self.is_off_by_rule);
-            self.rule_transitions += u64::from(is_off != self.is_off_by_rule);
-            self.is_off_by_rule = is_off;
-        }
         let features = || self.overload.features().map(|(_, feature)| feature);
         self.ticks.push(Tick {
             seconds: self.seconds(),
@@ -312,11 +284,6 @@ impl World {
             levels: features().map(crate::Feature::worst_level).collect(),
             in_flight: features().map(crate::Feature::in_flight).collect(),
         });
-    }
-
-    /// The transitions of all features.
-    pub(crate) fn transitions(&self) -> u64 {
-        self.overload.feature_views(self.now).iter().map(|view| view.transitions).sum()
     }
 
     /// The seconds at which features changed, and the levels that they changed to.
