@@ -41,8 +41,9 @@ pub struct Request<'a> {
     /// for all such requests.
     pub tenant: Option<&'a str>,
     /// The feature of the service that it is for, such as `thumbnails`, as the request named it.
-    /// Default: `None`. It decides nothing. Any text is taken; one longer than 128 bytes is the
-    /// name of no listed feature.
+    /// Default: `None`. A feature of the resource with levels gives the request its level, or
+    /// refuses it while it is off; any other name decides nothing. Any text is taken; one longer
+    /// than 128 bytes is the name of no listed feature.
     pub feature: Option<&'a str>,
     /// The cost of the request. Default 1.
     pub cost: Cost,

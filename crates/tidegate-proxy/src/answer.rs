@@ -11,13 +11,14 @@ use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate_core::{Attributes, Cost, Refusal};
-use tidegate_engine::{Engine, WaitingConnection};
+use tidegate_engine::{Engine, GrantedFeature, WaitingConnection};
 use tidegate_net::connections::{ConnectionActivity, SharedConnectionBytes, WaitingBytes};
 use tidegate_net::reply::{self, Reply};
 use tidegate_net::{Peer, check_head};
 use tidegate_policy::grammar::ValueSource;
 use tidegate_policy::policy::claims::{AccessParts, AccessSources};
 use tidegate_wire::claim::parse_attempt;
+use tidegate_wire::headers::{FEATURE, ShownFeature};
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
@@ -144,8 +145,9 @@ async fn begin<D: DecisionPoint>(
     };
     match admit(proxy, in_force, peer, &mut head, &upload, context).await {
         Ok(RouteAdmission::Admitted(route, origin)) => {
-            let upstream =
-                UpstreamRequest::new(&proxy.context, route, head, origin, upload, &in_force.routes.headers);
+            let rules = &in_force.routes.headers;
+            let mut upstream = UpstreamRequest::new(&proxy.context, route, head, origin, upload, rules);
+            upstream.tell_feature(context.allowances.get(FEATURE));
             Ok(ProxyStep::Forward(Box::new(upstream)))
         }
         Ok(RouteAdmission::Refused(reply)) => {
@@ -306,6 +308,9 @@ async fn decide<D: DecisionPoint>(
         NotedDecision::Admitted(permit, limits) => {
             let at = permit.admitted_at();
             decisions.write_allowances(policy, &request, &limits, at, &mut context.allowances);
+            if let Some(GrantedFeature { name, level }) = (*policy).as_ref().granted_feature(&permit) {
+                ShownFeature::new(name, level).write(&mut context.allowances);
+            }
             context.held = Some(Held::new(Arc::clone(&proxy.context), permit));
             context.measured = measured;
             context.record.decision = "admit";

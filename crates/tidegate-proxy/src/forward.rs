@@ -13,6 +13,7 @@ use tidegate_engine::{Completion, Outcome};
 use tidegate_net::Peer;
 use tidegate_policy::grammar::ResponseValue;
 use tidegate_policy::policy::proxy::{Retry, Timeouts};
+use tidegate_wire::headers::FEATURE;
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 
@@ -127,6 +128,13 @@ impl UpstreamRequest {
             cost_places: Arc::clone(&route.cost_places),
             upgrade,
             version,
+        }
+    }
+
+    /// Tells the upstream at which level of its feature the request is to be served.
+    pub(super) fn tell_feature(&mut self, level: Option<&HeaderValue>) {
+        if let Some(level) = level {
+            self.head.headers.insert(FEATURE, level.clone());
         }
     }
 

@@ -21,6 +21,7 @@ use tidegate_net::reply::Reply;
 use tidegate_proxy::NotedDecision;
 use tidegate_wire::Fault;
 use tidegate_wire::answer::AccessUnits;
+use tidegate_wire::headers::ShownFeature;
 
 use crate::admin::access_explanation::access_units;
 use crate::api::terms::{Keep, Terms};
@@ -63,8 +64,17 @@ pub(crate) struct BegunDecision {
     pub(crate) is_in_queue: bool,
 }
 
-/// The state of the limits that an admitted request was charged to, and of its access to a table.
-pub(crate) type Charged<'a> = (&'a [LimitReport], Option<AccessUnits>);
+/// What an admitted request was charged to, and the level of the feature that it was granted.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Charged<'a> {
+    pub(crate) limits: &'a [LimitReport],
+    /// `None` without an access to a table.
+    pub(crate) access: Option<AccessUnits>,
+    /// `None` without a feature that has levels.
+    pub(crate) feature: Option<&'a ShownFeature<'a>>,
+    /// Whether the feature only shows its level.
+    pub(crate) is_shadow_feature: bool,
+}
 
 /// How far a route has come with a request.
 pub(crate) enum RouteProgress {
@@ -99,6 +109,7 @@ pub(crate) struct WaitingPermit {
     asking: Box<Asking<PermitId>>,
     limits: Vec<LimitReport>,
     access: Option<AccessUnits>,
+    feature: Option<ShownFeature<'static>>,
     is_patient: bool,
     terms: Terms,
 }
@@ -193,17 +204,18 @@ impl RequestScope<'_> {
                     self.conclude(&asked, decision, is_patient, terms.now, self.answered(terms))?
                 }
                 Waiting::Permit(waiting) => {
-                    let WaitingPermit { namespace, asking, limits, access, is_patient, terms } = *waiting;
+                    let WaitingPermit { namespace, asking, limits, access, feature, is_patient, terms } =
+                        *waiting;
                     let kept = self.daemon.driver.keep(Progress::Ask(asking)).await;
                     let kept = kept.map_err(|error| engine_fault(&error, self.daemon.clock.now()))?;
                     let terms = self.answered(terms);
-                    RequestProgress::Done(self.with_permit(
-                        &namespace,
-                        kept,
-                        (&limits, access),
-                        is_patient,
-                        terms,
-                    ))
+                    let charged = Charged {
+                        limits: &limits,
+                        access,
+                        feature: feature.as_ref(),
+                        is_shadow_feature: false,
+                    };
+                    RequestProgress::Done(self.with_permit(&namespace, kept, charged, is_patient, terms))
                 }
                 Waiting::Domain(check) => RequestProgress::Done(self.check_domain(*check).await?),
                 Waiting::Peek(waiting) => {
@@ -255,13 +267,16 @@ impl RequestScope<'_> {
             }
         };
         let access = self.in_force.engine.access_charge(&permit, 0, now).map(access_units);
+        let feature = self.shown_feature(&permit);
+        let charged =
+            Charged { limits: &limits, access, feature: feature.as_ref(), is_shadow_feature: false };
         let expires = match terms.keep {
             Keep::Every(span) => Some(now.saturating_add(span)),
             Keep::Lent => permit.must_be_settled().then(|| self.permit_expiry(&permit, now)),
             Keep::Expiring => permit.expires_at(),
         };
         let Some(expires) = expires else {
-            let mut reply = self.admitted(&asked.namespace, None, (&limits, access), terms);
+            let mut reply = self.admitted(&asked.namespace, None, charged, terms);
             if has_waited {
                 reply.body_mut().deliver(self.charge_delivery(permit, drop));
             }
@@ -271,21 +286,23 @@ impl RequestScope<'_> {
         Ok(match kept.map_err(|error| engine_fault(&error, now))? {
             Progress::Done(id) => {
                 let kept = self.daemon.driver.untold(id);
-                RequestProgress::Done(self.with_permit(
-                    &asked.namespace,
-                    kept,
-                    (&limits, access),
-                    has_waited,
-                    terms,
-                ))
+                RequestProgress::Done(self.with_permit(&asked.namespace, kept, charged, has_waited, terms))
             }
             Progress::Ask(asking) => {
                 let namespace = asked.namespace.clone().into_owned();
-                let is_patient = has_waited;
-                let waiting = WaitingPermit { namespace, asking, limits, access, is_patient, terms };
+                let (feature, is_patient) = (feature.map(ShownFeature::into_owned), has_waited);
+                let waiting = WaitingPermit { namespace, asking, limits, access, feature, is_patient, terms };
                 Waiting::Permit(Box::new(waiting)).into()
             }
         })
+    }
+
+    /// The level of the feature that the request of a permit was granted, to be told to its caller.
+    pub(crate) fn shown_feature(&self, permit: &Permit) -> Option<ShownFeature<'_>> {
+        self.in_force
+            .engine
+            .granted_feature(permit)
+            .map(|granted| ShownFeature::new(granted.name, granted.level))
     }
 
     /// The answer to an admitted request with a kept permit, which is settled if the answer does

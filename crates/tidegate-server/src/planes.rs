@@ -48,6 +48,8 @@ pub struct PlaneSettings(Arc<Known>);
 #[derive(Debug, Default, PartialEq)]
 struct Known {
     resources: HashMap<String, ResourcePolicy>,
+    /// The resource of each feature with levels.
+    feature_resources: HashMap<String, String>,
     namespaces: HashSet<String>,
     /// The names of the tables of each namespace that has some.
     tables: HashMap<String, HashSet<String>>,
@@ -68,8 +70,11 @@ impl PlaneSettings {
             (namespace.name.clone(), names.collect())
         });
         let namespaces = policy.namespaces.iter().map(|namespace| namespace.name.clone());
+        let features = policy.features.iter().filter(|feature| !feature.levels.is_empty());
+        let feature_resources = features.filter_map(|one| Some((one.name.clone(), one.resource.clone()?)));
         Self(Arc::new(Known {
             resources: resources.collect(),
+            feature_resources: feature_resources.collect(),
             namespaces: namespaces.collect(),
             tables: tables.collect(),
             word_tables,
@@ -108,13 +113,22 @@ impl PlaneSettings {
 
     /// Gives a request the resource that its caller names, which must be one of the policy's. All
     /// namespaces share its places, so the caller needs a verb of its own to take one.
+    ///
+    /// A request that names none has that of its feature, if its caller may take places. For any
+    /// other caller the feature has no level, and its requests are no demand for it: a caller must
+    /// not move the level of others by the name of a feature.
     pub(crate) fn add_resource<'a>(
-        &self,
+        &'a self,
         request: &mut Request<'a>,
         resource: Option<&'a str>,
         caller: &Caller,
     ) -> Result<(), Fault> {
-        let Some(name) = resource else { return Ok(()) };
+        let Some(name) = resource else {
+            let resource = request.feature.and_then(|feature| self.0.feature_resources.get(feature));
+            let resource = resource.filter(|_| caller.may(Verb::Place, request.namespace).is_ok());
+            request.resource = resource.map(String::as_str);
+            return Ok(());
+        };
         caller.may(Verb::Place, request.namespace)?;
         self.check_resource(name)?;
         request.resource = Some(name);
@@ -172,7 +186,7 @@ impl PlaneSettings {
     /// `key`, `kind` and `size`, where the namespace has tables and does not say itself where an
     /// access is found. Elsewhere these are attributes like any other.
     pub(crate) fn add_words<'a>(
-        &self,
+        &'a self,
         request: &mut Request<'a>,
         word: impl Fn(&str) -> Option<&'a str>,
         caller: &Caller,

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use http::response::Parts;
+use http::{Extensions, HeaderMap};
 use tidegate_core::Timestamp;
 use tidegate_core::limit::Mode;
-use tidegate_driver::Hold;
+use tidegate_driver::{FeatureLevel, Hold};
 use tidegate_engine::{Completion, Engine, LimitReport, Outcome, Permit};
 use tidegate_wire::Allowance;
-use tidegate_wire::headers::limit_headers;
+use tidegate_wire::headers::{ShownFeature, limit_headers};
 
 use crate::settings::Settings;
 
@@ -18,6 +18,8 @@ pub(crate) struct ResponseHold {
     settings: Arc<Settings>,
     hold: Option<Hold>,
     limits: Vec<LimitReport>,
+    /// The level of its feature, if that has levels and follows them.
+    feature: Option<FeatureLevel>,
     true_cost: Option<u64>,
     /// The status of the answer.
     status: Option<u16>,
@@ -33,11 +35,19 @@ impl ResponseHold {
         for limit in shadow.filter(|limit| limit.mode == Mode::Shadow) {
             limits.retain(|one| one.name != limit.name);
         }
-        let hold = Hold::new(&settings.driver, permit);
-        Self { settings: Arc::clone(settings), hold: Some(hold), limits, true_cost: None, status: None }
+        let feature = engine.granted_feature(&permit).map(FeatureLevel::from);
+        let hold = Some(Hold::new(&settings.driver, permit));
+        Self { settings: Arc::clone(settings), hold, limits, feature, true_cost: None, status: None }
     }
 
-    /// Adds the allowances of the limits to an answer, and reads its status and the true cost of
+    /// Tells the service the level of the request's feature.
+    pub(crate) fn tell_feature(&self, extensions: &mut Extensions) {
+        if let Some(level) = &self.feature {
+            extensions.insert(level.clone());
+        }
+    }
+
+    /// Adds the allowances of the limits and the level of the feature to an answer, and reads its status and the true cost of
     /// the request from it.
     pub(crate) fn answer(&mut self, head: &mut Parts) {
         self.status = Some(head.status.as_u16());
@@ -49,6 +59,9 @@ impl ResponseHold {
         if !self.limits.is_empty() {
             let now = self.settings.driver.now();
             limit_headers(headers, self.limits.iter().map(|one| allowance(one, now)), self.settings.older);
+        }
+        if let Some(level) = &self.feature {
+            ShownFeature::new(level.feature(), level.name()).write(headers);
         }
     }
 

@@ -185,9 +185,14 @@ impl AdmitLayer {
         self.with(|settings| settings.tenant = Some(Arc::new(extract)))
     }
 
-    /// The feature of the service that a request is for, such as `thumbnails`; it decides nothing.
-    /// Default: the attribute `feature`, if there is one. A name of any length is taken; one that
-    /// is longer than 128 bytes is of no listed feature.
+    /// The feature of the service that a request is for, such as `thumbnails`. Default: the
+    /// attribute `feature`, if there is one. A name of any length is taken; one that is longer than
+    /// 128 bytes is of no listed feature.
+    ///
+    /// If the overload plane has a feature of this name with levels, on the resource of the layer,
+    /// the request is served at its level, which the service finds in the extensions of the request
+    /// as a [`FeatureLevel`](crate::FeatureLevel) and the caller in the header `tidegate-feature`. A
+    /// feature that is off refuses with `feature_disabled`. Any other name decides nothing.
     #[must_use]
     pub fn feature(self, extract: impl Extract) -> Self {
         self.with(|settings| settings.feature = Some(Arc::new(extract)))

@@ -48,5 +48,5 @@ pub use extract::{Extract, Head, Rejection};
 pub use layer::AdmitLayer;
 pub use layer_error::LayerError;
 pub use service::{Admit, AdmitFuture};
-pub use tidegate_driver::{Clock, ClockWait, EngineHandle, ManualClock, SystemClock};
+pub use tidegate_driver::{Clock, ClockWait, EngineHandle, FeatureLevel, ManualClock, SystemClock};
 pub use tidegate_overload::{QueueConfig, ResourceConfig};

@@ -50,9 +50,10 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<A>) -> Self::Future {
+    fn call(&mut self, mut request: Request<A>) -> Self::Future {
         let state = match begin(&self.settings, &Head::from_request(&request)) {
             Begun::Decided(Verdict::Admit(hold)) => {
+                hold.tell_feature(request.extensions_mut());
                 State::Serving { future: self.inner.call(request), hold: Some(hold) }
             }
             Begun::Decided(Verdict::Answer(response)) => State::Answered { response: Some(response) },
@@ -108,9 +109,10 @@ where
                 }
                 StateProjection::Deciding { deciding, next } => {
                     let verdict = ready!(deciding.as_mut().poll(cx));
-                    let (mut service, request) = next.take().expect(AGAIN);
+                    let (mut service, mut request) = next.take().expect(AGAIN);
                     state.set(match verdict {
                         Verdict::Admit(hold) => {
+                            hold.tell_feature(request.extensions_mut());
                             State::Serving { future: service.call(request), hold: Some(hold) }
                         }
                         Verdict::Answer(response) => State::Answered { response: Some(response) },

@@ -28,6 +28,18 @@ pub struct Admitted<'a> {
     /// without an access.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessUnits>,
+    /// The feature that the request is for, if its resource has it and it has levels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "thumbnails"))]
+    pub feature: Option<&'a str>,
+    /// The name of the level at which the request is to be served; only with `feature`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "480p"))]
+    pub feature_level: Option<&'a str>,
+    /// Whether the feature only shows its level and requests are served at the best one; only in
+    /// the answer to a `peek`, since the answer to another request names no such feature.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub feature_shadow: bool,
     /// The shadow limits that would have refused.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]

@@ -89,7 +89,34 @@ pub struct LoadExplanation {
     /// How long it would wait by the rate at which places come free; absent before that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_estimate_ms: Option<u64>,
+    /// The level of the feature that the request names; absent if the resource has no such feature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feature: Option<FeatureExplanation>,
     /// Why, for people.
+    pub because: String,
+}
+
+/// The level of a feature as a request meets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct FeatureExplanation {
+    /// The feature.
+    pub name: String,
+    /// The name of the level that the request would get.
+    pub level: String,
+    /// Whether the feature is off for the request.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_off: bool,
+    /// Whether the feature only shows its level: requests are served at the best one.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub shadow: bool,
+    /// The class of the feature: features of a lower class degrade first.
+    pub class: String,
+    /// Milliseconds until the earliest instant at which a feature that is off may be on again,
+    /// rounded up; absent for one that is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// The same in words.
     pub because: String,
 }
 
@@ -118,6 +145,12 @@ pub struct PlaneExplanation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub overload: Option<Value>,
+    /// The feature that is off, as in the body of the refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feature: Option<String>,
+    /// The name of the level at which the feature is off, as in the body of the refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feature_level: Option<String>,
 }
 
 /// One limit, explained for one request.

@@ -1,13 +1,15 @@
 //! The header fields of answers: `Retry-After`, the `RateLimit` fields and Tidegate's own, the same
 //! at every protocol.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::header::{HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
-use tidegate_core::{Class, Refusal, Timestamp};
+use tidegate_core::{Class, Refusal, RefusalDetails, Timestamp};
 
 use crate::answer::AccessUnits;
-use crate::ratelimit::{Allowance, policy_name, tightest, write_policy, write_ratelimit};
+use crate::ratelimit::{Allowance, hex_digits, policy_name, tightest, write_policy, write_ratelimit};
 use crate::retry_after;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -62,6 +64,85 @@ impl ShownLoad {
     }
 }
 
+/// The level of the feature that a request is for: `thumbnails=480p`. See [`ShownFeature`].
+pub const FEATURE: HeaderName = HeaderName::from_static("tidegate-feature");
+
+/// The most bytes of [`FEATURE`] that name several features; one feature has at most 577 bytes.
+/// Features that do not fit are left out.
+pub const FEATURES_BYTES_MAX: usize = 2048;
+
+/// The level of a feature, as answers show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownFeature<'a> {
+    /// The feature.
+    pub name: Cow<'a, str>,
+    /// The name of its level.
+    pub level: Cow<'a, str>,
+}
+
+impl<'a> ShownFeature<'a> {
+    /// The feature of this name at this level.
+    pub fn new(name: impl Into<Cow<'a, str>>, level: impl Into<Cow<'a, str>>) -> Self {
+        Self { name: name.into(), level: level.into() }
+    }
+
+    /// The feature that refused a request because it is off; `None` for any other refusal.
+    pub fn from_refusal(details: Option<&'a RefusalDetails>) -> Option<Self> {
+        let details = details?.feature()?;
+        Some(Self::new(&*details.feature, &*details.level))
+    }
+
+    /// The same with texts of its own.
+    pub fn into_owned(self) -> ShownFeature<'static> {
+        ShownFeature::new(self.name.into_owned(), self.level.into_owned())
+    }
+
+    /// The value of [`FEATURE`]: the name, `=` and the level, in which each byte but the unreserved
+    /// characters of RFC 3986 (letters, digits, `-`, `.`, `_` and `~`) is written as `%` and two
+    /// hexadecimal digits.
+    pub fn to_value(&self) -> String {
+        let mut value = String::with_capacity(self.name.len() + self.level.len() + 1);
+        write_unreserved(&self.name, &mut value);
+        value.push('=');
+        write_unreserved(&self.level, &mut value);
+        value
+    }
+
+    /// Writes [`FEATURE`], in place of what is there.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        insert(headers, FEATURE, Bytes::from(self.to_value()));
+    }
+
+    /// Writes the features of several requests as a list without duplicates, at most
+    /// [`FEATURES_BYTES_MAX`] bytes of it; nothing without features.
+    pub fn write_all<'f>(features: impl IntoIterator<Item = &'f ShownFeature<'f>>, headers: &mut HeaderMap) {
+        let mut list = String::new();
+        for feature in features {
+            let value = feature.to_value();
+            let is_listed = list.split(", ").any(|known| *known == *value);
+            if !is_listed && list.len() + ", ".len() + value.len() <= FEATURES_BYTES_MAX {
+                list.push_str(if list.is_empty() { "" } else { ", " });
+                list.push_str(&value);
+            }
+        }
+        if !list.is_empty() {
+            insert(headers, FEATURE, Bytes::from(list));
+        }
+    }
+}
+
+/// Appends a text with all but the unreserved characters of RFC 3986 percent-encoded.
+fn write_unreserved(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.extend(hex_digits(byte));
+        }
+    }
+}
+
 /// Which of the older header families are sent beside `RateLimit`. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OlderHeaders {
@@ -83,6 +164,9 @@ pub fn refusal_headers(headers: &mut HeaderMap, refusal: &Refusal, now: Timestam
     headers.insert(REASON, HeaderValue::from_static(refusal.reason().as_str()));
     if let Ok(name) = HeaderValue::from_str(&policy_name(refusal.name())) {
         headers.insert(LIMIT, name);
+    }
+    if let Some(feature) = ShownFeature::from_refusal(refusal.details.as_deref()) {
+        feature.write(headers);
     }
 }
 
@@ -124,3 +208,37 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: Bytes) {
 
 const RATELIMIT_NAMES: [&str; 3] = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
 const X_RATELIMIT_NAMES: [&str; 3] = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_is_a_name_and_a_level_whatever_characters_they_have() {
+        for (name, level, value) in [
+            ("thumbnails", "480p", "thumbnails=480p"),
+            ("a-b.c_d~e", "off", "a-b.c_d~e=off"),
+            ("f=1, g", "50%", "f%3D1%2C%20g=50%25"),
+            ("f\u{fc}r\n\0", "\u{7f}", "f%C3%BCr%0A%00=%7F"),
+        ] {
+            let mut headers = HeaderMap::new();
+            ShownFeature::new(name, level).write(&mut headers);
+            assert_eq!(headers[FEATURE], value, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn features_of_several_requests_are_a_list_of_bounded_length_without_duplicates() {
+        let mut headers = HeaderMap::new();
+        ShownFeature::write_all([], &mut headers);
+        assert!(headers.is_empty());
+        let features = [("a", "full"), ("b", "off"), ("a", "full")].map(|(a, b)| ShownFeature::new(a, b));
+        ShownFeature::write_all(&features, &mut headers);
+        assert_eq!(headers[FEATURE], "a=full, b=off");
+        let many: Vec<_> =
+            (0..100).map(|index| ShownFeature::new(format!("{index}{}", " ".repeat(126)), "full")).collect();
+        ShownFeature::write_all(&many, &mut headers);
+        let bytes = headers[FEATURE].len();
+        assert!((FEATURES_BYTES_MAX / 2..=FEATURES_BYTES_MAX).contains(&bytes), "{bytes}");
+    }
+}

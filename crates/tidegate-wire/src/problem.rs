@@ -12,8 +12,8 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use tidegate_core::display::{CivilInstant, HumanDuration, Quantity};
 use tidegate_core::{
-    CapacityDetails, OverloadDetails, OverloadMechanism, Reason, Refusal, RefusalDetails, RefusalView, Retry,
-    Timestamp,
+    CapacityDetails, FeatureDetails, OverloadDetails, OverloadMechanism, Reason, Refusal, RefusalDetails,
+    RefusalView, Retry, Timestamp,
 };
 
 use crate::problem_details::{CapacityBody, OverloadBody};
@@ -77,6 +77,14 @@ pub struct RefusalBody<'a> {
     /// The state of the resource that shed; only of refusals by the overload plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     overload: Option<OverloadBody<'a>>,
+    /// The feature that is off; only with the reason `feature_disabled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "thumbnails"))]
+    feature: Option<&'a str>,
+    /// The name of the level at which the feature is off; only with `feature`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "off"))]
+    feature_level: Option<&'a str>,
 }
 
 /// One violated limit.
@@ -129,6 +137,7 @@ impl<'a> RefusalBody<'a> {
     pub fn new(refusal: &'a Refusal, status: u16, now: Timestamp) -> Self {
         let problem = Meaning::from_reason(refusal.reason()).problem;
         let details = refusal.details.as_deref();
+        let feature = details.and_then(RefusalDetails::feature);
         Self {
             r#type: problem.uri(),
             title: problem.title_at(status),
@@ -157,6 +166,8 @@ impl<'a> RefusalBody<'a> {
                 .collect(),
             capacity: details.and_then(RefusalDetails::capacity).map(CapacityBody::from_details),
             overload: details.and_then(RefusalDetails::overload).map(OverloadBody::from_details),
+            feature: feature.map(|one| &*one.feature),
+            feature_level: feature.map(|one| &*one.level),
         }
     }
 }
@@ -228,6 +239,7 @@ impl Sentence<'_> {
             (None, reason) => match refusal.details {
                 Some(RefusalDetails::Capacity(details)) => capacity(out, details, reason)?,
                 Some(RefusalDetails::Overload(details)) => overload(out, details, refusal.limit, reason)?,
+                Some(RefusalDetails::Feature(details)) => feature(out, details)?,
                 _ => write!(out, "\"{}\" refused: {}", refusal.name, words(reason))?,
             },
         }
@@ -287,6 +299,15 @@ fn overload(
         OverloadMechanism::QueueDelay => out.write_str(": requests of this class wait too long for a place"),
         OverloadMechanism::Deadline => out.write_str(": the deadline leaves too little time"),
         _ => write!(out, " refused: {}", words(reason)),
+    }
+}
+
+/// Why a feature is off.
+fn feature(out: &mut impl Write, details: &FeatureDetails) -> fmt::Result {
+    let FeatureDetails { feature, resource, .. } = details;
+    match resource {
+        Some(resource) => write!(out, "feature \"{feature}\" is off to relieve resource \"{resource}\""),
+        None => write!(out, "feature \"{feature}\" is off to relieve the service"),
     }
 }
 

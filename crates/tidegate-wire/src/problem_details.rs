@@ -5,7 +5,8 @@ use serde_json::Value;
 use tidegate_core::{CapacityDetails, OverloadDetails, RefusalView};
 
 /// The typed details of a refusal as JSON, with the name of their member in a body: `capacity` or
-/// `overload`. `None` for a refusal by limits.
+/// `overload`. `None` for a refusal by limits, and for one because a feature is off, whose members
+/// are texts: see [`ShownFeature::from_refusal`](crate::headers::ShownFeature::from_refusal).
 pub fn details_of(refusal: &RefusalView<'_>) -> Option<(&'static str, Value)> {
     let details = refusal.details?;
     let capacity =

@@ -135,7 +135,7 @@ pub fn policy_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(encoded)
 }
 
-fn hex_digits(byte: u8) -> [char; 2] {
+pub(crate) fn hex_digits(byte: u8) -> [char; 2] {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     [byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)]))
 }

@@ -27,6 +27,13 @@ impl Overload {
         &self.feature_set().slot(id).feature
     }
 
+    /// The feature with this number; `None` if this plane has none, such as for a number of a later
+    /// plane.
+    #[inline]
+    pub fn feature_at(&self, id: FeatureId) -> Option<&Feature> {
+        self.feature_set().slots.get(id.index()).map(|slot| &*slot.feature)
+    }
+
     /// The resource whose places the work of a feature takes.
     #[inline]
     pub fn feature_resource(&self, id: FeatureId) -> ResourceId {

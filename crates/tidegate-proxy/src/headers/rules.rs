@@ -8,6 +8,7 @@ use http::header::{
     TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, Method};
+use tidegate_wire::headers::FEATURE;
 use tidegate_wire::text::shortened;
 
 use super::super::rejection::{Rejection, RejectionCode};
@@ -166,11 +167,15 @@ impl HeaderRules {
     /// every peer, another spelling of such a header does not (`x_user` beside `x-user`):
     /// applications behind CGI, WSGI, Rack or PHP cannot tell the two apart. From a peer that is
     /// not trusted, neither do the statements of proxies, nor names of other characters than
-    /// letters, digits and hyphens, which nginx drops as well.
+    /// letters, digits and hyphens, which nginx drops as well. The decisions of this proxy pass from
+    /// nobody.
     pub(crate) fn passes(&self, name: &HeaderName, is_trusted: bool) -> bool {
         let text = name.as_str();
         if self.kept.contains(name) {
             return true;
+        }
+        if is_decision(text) {
+            return false;
         }
         if CLAIMS.contains(&text) {
             return is_trusted;
@@ -199,6 +204,7 @@ impl HeaderRules {
             && !self.read_as.contains(text)
             && !is_statement(text)
             && !CLAIMS.contains(&text)
+            && !is_decision(text)
             && !is_end_to_end(text)
             && !HOP_BY_HOP.contains(name)
     }
@@ -238,6 +244,14 @@ fn spelling(name: &str) -> Box<str> {
 
 fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Whether a header tells the upstream a decision of this proxy, in this spelling or another one
+/// that an application cannot tell from it.
+fn is_decision(name: &str) -> bool {
+    let own = FEATURE;
+    let is_like = |(byte, own): (u8, u8)| byte == own || own == b'-' && !byte.is_ascii_alphanumeric();
+    name.len() == own.as_str().len() && name.bytes().zip(own.as_str().bytes()).all(is_like)
 }
 
 fn is_statement(name: &str) -> bool {
@@ -299,6 +313,9 @@ mod tests {
             ("forwarded", true, false),
             ("tidegate-attempt", true, false),
             ("tidegate-units", true, true),
+            ("tidegate-feature", false, false),
+            ("tidegate_feature", false, false),
+            ("tidegate-features", true, true),
             // Nothing is counted by the method.
             ("x-http-method-override", true, true),
         ] {

@@ -12,7 +12,8 @@ use tidegate_core::gate::{
 };
 use tidegate_core::{Cost, Reason, Refusal, Retry, Timestamp, random_seed};
 use tidegate_engine::{
-    Engine, EngineConfig, Explained, LeaseConfig, LoadReport, Progress, Request, numbers_in_words,
+    Engine, EngineConfig, Explained, FeatureReport, LeaseConfig, LoadReport, Progress, Request,
+    numbers_in_words,
 };
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::Policy;
@@ -20,10 +21,11 @@ use tidegate_policy::envoy::{Code, DescriptorDecision, FileRule};
 use tidegate_policy::policy::StoreKind;
 use tidegate_store::{MemoryConfig, MemoryStore};
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExpectedDecision, ExplanationBody, LevelExplanation, LimitExplanation,
-    LoadExplanation, NumbersOf, PlanExplanation, PlanFoundBy, PlaneExplanation, Unmatched, ZoneExplanation,
-    ZoneOf,
+    CounterExplanation, DecidedBy, ExpectedDecision, ExplanationBody, FeatureExplanation, LevelExplanation,
+    LimitExplanation, LoadExplanation, NumbersOf, PlanExplanation, PlanFoundBy, PlaneExplanation, Unmatched,
+    ZoneExplanation, ZoneOf,
 };
+use tidegate_wire::headers::ShownFeature;
 use tidegate_wire::operation::{Explain, ExplainedDoor, read};
 use tidegate_wire::problem::sentence;
 use tidegate_wire::problem_details::details_of;
@@ -107,7 +109,7 @@ impl RequestScope<'_> {
         // Waits count from the answer: the store may have taken a while.
         let now = self.daemon.clock.now();
         let mut body = body_of(&request, &explained, now);
-        body.load = explained.load.as_ref().map(|load| explain_load(load, request.tenant));
+        body.load = explained.load.as_ref().map(|load| explain_load(load, request.tenant, now));
         if let Some(load) = body.load.as_mut().filter(|_| route.is_some() && check.tenant.is_none()) {
             load.door = Some(ExplainedDoor::Proxy);
         }
@@ -328,7 +330,7 @@ fn body_of_limits(
 }
 
 /// Explains the resource of a request of `tenant`.
-fn explain_load(load: &LoadReport, tenant: Option<&str>) -> LoadExplanation {
+fn explain_load(load: &LoadReport, tenant: Option<&str>, now: Timestamp) -> LoadExplanation {
     let LoadReport { level, in_flight, in_flight_max, .. } = *load;
     let cursor = load.cursor.level();
     let says = match load.is_below_cursor {
@@ -349,7 +351,32 @@ fn explain_load(load: &LoadReport, tenant: Option<&str>) -> LoadExplanation {
         would: if load.is_below_cursor { ExpectedDecision::Refuse } else { ExpectedDecision::Admit },
         wait_max_ms: load.wait.map(|wait| millis_up(wait.longest)),
         wait_estimate_ms: load.wait.and_then(|wait| wait.estimated).map(millis_up),
+        feature: load.feature.as_ref().map(|feature| explain_feature(feature, now)),
         because: format!("its level is {level}, the cursor of its namespace at {cursor}: {says}"),
+    }
+}
+
+/// Explains the level of the feature of a request.
+fn explain_feature(feature: &FeatureReport, now: Timestamp) -> FeatureExplanation {
+    let FeatureReport { name, level, is_off, is_shadow, class, .. } = feature;
+    let retry = feature.retry_at.map(|at| at.saturating_since(now));
+    let level = shortened(level, SHOWN_BYTES);
+    let because = match (is_off, is_shadow) {
+        (false, false) => format!("requests are served at its level {level}"),
+        (true, false) => "its requests are refused".to_owned(),
+        (_, true) => format!("it only shows its level {level} and is served at its best one"),
+    };
+    let again = retry
+        .filter(|_| !is_shadow)
+        .map(|retry| format!("; on again in {} at the earliest", HumanDuration(retry)));
+    FeatureExplanation {
+        name: name.to_string(),
+        level: feature.level.to_string(),
+        is_off: *is_off,
+        shadow: *is_shadow,
+        class: class.as_str().to_owned(),
+        retry_after_ms: retry.map(millis_up),
+        because: because + &again.unwrap_or_default(),
     }
 }
 
@@ -358,6 +385,7 @@ fn plane(refusal: &Refusal, now: Timestamp) -> PlaneExplanation {
     let details = details_of(&view);
     let member =
         |wanted: &str| details.as_ref().filter(|(name, _)| *name == wanted).map(|(_, json)| json.clone());
+    let feature = ShownFeature::from_refusal(view.details);
     PlaneExplanation {
         plane: refusal.plane().as_str().to_owned(),
         name: refusal.name().to_owned(),
@@ -367,6 +395,8 @@ fn plane(refusal: &Refusal, now: Timestamp) -> PlaneExplanation {
         retry_after_ms: millis_of(&view, now),
         capacity: member("capacity"),
         overload: member("overload"),
+        feature: feature.as_ref().map(|one| one.name.to_string()),
+        feature_level: feature.as_ref().map(|one| one.level.to_string()),
     }
 }
 

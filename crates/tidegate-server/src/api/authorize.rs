@@ -66,16 +66,18 @@ impl RequestScope<'_> {
         let names = &self.in_force.config.authorize_headers;
         let default = self.in_force.config.authorize_namespace.as_deref();
         let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
-        let reply = self.end(self.begin_authorize(caller, &subrequest, headers)).await?;
-        Ok(self.with_load(reply, subrequest.attributes.get("resource"), &subrequest.namespace))
+        let (begun, shown) = self.begin_authorize(caller, &subrequest, headers)?;
+        let reply = self.end(Ok(begun)).await?;
+        Ok(self.with_load(reply, shown.as_deref(), &subrequest.namespace))
     }
 
+    /// Begins the decision; with the resource of the request, if answers about it show its load.
     fn begin_authorize(
         &self,
         caller: &Caller,
         subrequest: &Subrequest<'_>,
         headers: &HeaderMap,
-    ) -> Result<RequestProgress, Fault> {
+    ) -> Result<(RequestProgress, Option<Box<str>>), Fault> {
         caller.may(Verb::Check, &subrequest.namespace)?;
         let pairs = self.bounded(&subrequest.attributes)?;
         let own = OwnClaims::from_headers(subrequest.class, headers)?;
@@ -84,8 +86,10 @@ impl RequestScope<'_> {
         planes.add_words(&mut request, |name| subrequest.attributes.get(name), caller)?;
         // A gateway does not report the end of the work.
         let request = request.end_unknown();
+        let shown = request.resource.filter(|name| planes.shows_load(name)).map(Into::into);
         let style = Style::Headers(subrequest.deny_status);
-        self.begin(&request, Terms { now: self.daemon.clock.now(), keep: Keep::Expiring, style })
+        let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Expiring, style };
+        Ok((self.begin(&request, terms)?, shown))
     }
 }
 

@@ -15,6 +15,7 @@ use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, PreviewedCounter, RefundAnswer, Reported, ResetAnswer, ResetPreview,
     SettleAnswer, window_end,
 };
+use tidegate_wire::headers::ShownFeature;
 use tidegate_wire::operation::{
     AccessBody, Block, Check, OutcomeBody, Refund, Release, Report, Reserve, Reset, Settle, read,
 };
@@ -104,7 +105,7 @@ fn check(call: RouteCall<'_>) -> DecisionFuture<'_> {
         }
         let terms = Terms { now, keep: Keep::Lent, style: Style::Whole };
         let progress = if check.peek { scope.peek(&request, terms) } else { scope.begin(&request, terms) };
-        Ok(scope.route_progress(progress?, (check.resource.as_deref(), &check.namespace), !wait.is_zero()))
+        Ok(scope.route_progress(progress?, (request.resource, &check.namespace), !wait.is_zero()))
     })
 }
 
@@ -126,14 +127,14 @@ fn reserve(call: RouteCall<'_>) -> DecisionFuture<'_> {
         scope.add_named(&mut request, reserve.resource.as_deref(), &access, caller)?;
         let terms = Terms { now: scope.daemon.clock.now(), keep, style: Style::Whole };
         let progress = scope.begin(&request, terms)?;
-        Ok(scope.route_progress(progress, (reserve.resource.as_deref(), &reserve.namespace), false))
+        Ok(scope.route_progress(progress, (request.resource, &reserve.namespace), false))
     })
 }
 
 impl RequestScope<'_> {
     /// Gives a request the resource and the access that a body names.
     pub(crate) fn add_named<'a>(
-        &self,
+        &'a self,
         request: &mut Request<'a>,
         resource: Option<&'a str>,
         access: &'a NamedAccess<'_>,
@@ -164,7 +165,15 @@ impl RequestScope<'_> {
         if let Some(refusal) = &peek.refusal {
             return self.refused(refusal, terms);
         }
-        self.admitted(namespace, None, (&peek.limits, peek.access.map(access_units)), terms)
+        let report = peek.feature.as_ref();
+        let feature = report.map(|report| ShownFeature::new(&*report.name, &*report.level));
+        let charged = Charged {
+            limits: &peek.limits,
+            access: peek.access.map(access_units),
+            feature: feature.as_ref(),
+            is_shadow_feature: report.is_some_and(|report| report.is_shadow),
+        };
+        self.admitted(namespace, None, charged, terms)
     }
 
     /// The answer to a refused request.
@@ -186,9 +195,10 @@ impl RequestScope<'_> {
         &self,
         namespace: &str,
         permit: Option<PermitId>,
-        (limits, access): Charged<'_>,
+        charged: Charged<'_>,
         terms: Terms,
     ) -> Reply {
+        let Charged { limits, access, feature, is_shadow_feature } = charged;
         let now = terms.now;
         let enforced = self.enforced(namespace, limits);
         let mut reply = match terms.style {
@@ -201,6 +211,9 @@ impl RequestScope<'_> {
                     remaining: tightest_remaining(&enforced, now),
                     limits: &answers(&enforced, now),
                     access,
+                    feature: feature.map(|one| &*one.name),
+                    feature_level: feature.map(|one| &*one.level),
+                    feature_shadow: is_shadow_feature,
                     shadow: &shadow,
                 };
                 reply::json(StatusCode::OK, &body)
@@ -211,6 +224,9 @@ impl RequestScope<'_> {
         reply::limit_headers(headers, allowances(&enforced, now), self.in_force.config.older_headers);
         if let Some(access) = access {
             access.write(headers);
+        }
+        if let Some(feature) = feature.filter(|_| !is_shadow_feature) {
+            feature.write(headers);
         }
         if let (Style::Headers(_), Some(id)) = (terms.style, permit) {
             let value = HeaderValue::from_str(&id.to_string());

@@ -19,6 +19,7 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::api::terms::Terms;
 use crate::context::RequestScope;
+use crate::decide::Charged;
 use crate::envoy::carried_keys::Hashes;
 use crate::envoy::envoy_files::CurrentFiles;
 use crate::metrics::OVERRIDE;
@@ -97,7 +98,7 @@ impl RequestScope<'_> {
             if !is_peek {
                 self.note_reports(series(), &asked, &[], terms.now);
             }
-            return Ok(self.admitted(&domain, None, (&[], None), terms));
+            return Ok(self.admitted(&domain, None, Charged::default(), terms));
         }
         let mut resolved = files.resolve(&domain, &descriptors, 0).map_err(malformed)?;
         let offered = self.ask_files(&mut resolved, offered, terms.now).await?;
@@ -112,10 +113,11 @@ impl RequestScope<'_> {
                 None => self.note_reports(series(), &asked, &reports_of(&decisions), terms.now),
             }
         }
-        Ok(match &refusal {
-            Some(refusal) => self.refused(refusal, terms),
-            None => self.admitted(&domain, None, (&enforced_reports_of(&decisions), None), terms),
-        })
+        if let Some(refusal) = &refusal {
+            return Ok(self.refused(refusal, terms));
+        }
+        let limits = enforced_reports_of(&decisions);
+        Ok(self.admitted(&domain, None, Charged { limits: &limits, ..Charged::default() }, terms))
     }
 
     /// Charges the counters that the files name, until the answer is ready. The outcome of the

@@ -17,8 +17,8 @@ use tidegate_core::{
 };
 use tidegate_driver::Driver;
 use tidegate_engine::{
-    BATCH_REQUESTS_MAX, BatchError, Decision, LimitReport, Outcome as End, PeekReport, Permit, Request,
-    RequestError, Step,
+    BATCH_REQUESTS_MAX, BatchError, Decision, GrantedFeature, LimitReport, Outcome as End, PeekReport,
+    Permit, Request, RequestError, Step,
 };
 use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
 use tidegate_policy::policy::authorization::Verb;
@@ -29,6 +29,7 @@ use tidegate_wire::envoy::{
     Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
     add_load, answer,
 };
+use tidegate_wire::headers::ShownFeature;
 use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::{Fault, FaultCode};
 
@@ -292,13 +293,16 @@ impl RequestScope<'_> {
                 return asked.map(|_| ());
             }
         }
+        let mut features = self.in_force.engine.granted_features(&permit);
         for (nth, (at, request)) in questions.places.iter().zip(&questions.requests).enumerate() {
             let limits = self.in_force.engine.statuses_of(&permit, nth);
             let asked = decisions::Asked::borrowed(request, Protocol::Rls);
             self.note_reports(&self.in_force.metrics, &asked, &limits, now);
             let access = self.in_force.engine.access_charge(&permit, nth, now).map(access_units);
-            outcomes[*at] = Some(self.within(domain, limits, access));
+            let feature = features.next().flatten().map(shown);
+            outcomes[*at] = Some(self.within(domain, limits, access, feature));
         }
+        drop(features);
         // Envoy does not say how the work ends: lent things are given back at once, and no limit
         // gives its charge back. A call that has waited is charged when its answer is written.
         if let Some(hold) = hold.filter(|_| has_waited) {
@@ -453,10 +457,11 @@ impl RequestScope<'_> {
                 let limits =
                     self.note_admitted(&decisions::Asked::borrowed(request, Protocol::Rls), &permit, now);
                 let access = self.in_force.engine.access_charge(&permit, 0, now).map(access_units);
+                let feature = self.in_force.engine.granted_feature(&permit).map(shown);
                 let settled = self.in_force.engine.settle(permit, End::Abandoned, now);
                 // An error leaves it lent until it expires: less is admitted, never more.
                 let _ = self.finish(settled).await;
-                return Ok(self.within(request.namespace, limits, access));
+                return Ok(self.within(request.namespace, limits, access, feature));
             }
             Ok(Decision::Refuse(refused)) => refused.into_refusal(),
             Err(RequestError::KeyTooLong(_)) => uncountable(request),
@@ -483,17 +488,20 @@ impl RequestScope<'_> {
         Ok(self.seen(request.namespace, peek))
     }
 
-    fn seen(&self, namespace: &str, PeekReport { refusal, limits, access, .. }: PeekReport) -> Outcome {
-        match refusal {
-            Some(refusal) => Outcome::Over(refusal),
-            None => self.within(namespace, limits, access.map(access_units)),
+    fn seen(&self, namespace: &str, peek: PeekReport) -> Outcome {
+        let PeekReport { refusal, limits, access, feature, .. } = peek;
+        if let Some(refusal) = refusal {
+            return Outcome::Over(refusal);
         }
+        let told = feature.filter(|feature| !feature.is_shadow);
+        let feature = told.map(|one| ShownFeature::new(one.name.to_string(), one.level.to_string()));
+        self.within(namespace, limits, access.map(access_units), feature)
     }
 
     async fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
         Box::pin(self.complete(self.in_force.engine.give_back(request, now))).await?;
         let peek = self.in_force.engine.peek(&request.cost(Cost::ONE), now);
-        Ok(self.within(request.namespace, Box::pin(self.complete(peek)).await?.limits, None))
+        Ok(self.within(request.namespace, Box::pin(self.complete(peek)).await?.limits, None, None))
     }
 
     async fn book_own(
@@ -592,11 +600,17 @@ impl RequestScope<'_> {
         let _ = self.finish(settled).await;
     }
 
-    /// The limits that enforce, of those that a request met.
-    fn within(&self, namespace: &str, limits: Vec<LimitReport>, access: Option<AccessUnits>) -> Outcome {
+    /// The outcome of an admission, with the limits that enforce, of those that a request met.
+    fn within(
+        &self,
+        namespace: &str,
+        limits: Vec<LimitReport>,
+        access: Option<AccessUnits>,
+        feature: Option<ShownFeature<'static>>,
+    ) -> Outcome {
         let shadow = self.in_force.shadow_limits(namespace);
         let enforced = limits.into_iter().filter(|one| !shadow.iter().any(|name| **name == *one.name));
-        Outcome::Within { limits: enforced.map(left).collect(), access }
+        Outcome::Within { limits: enforced.map(left).collect(), access, feature }
     }
 }
 
@@ -607,6 +621,10 @@ fn verb(hits: Hits) -> Verb {
         Hits::Charge(_) => Verb::Report,
         Hits::GiveBack(_) => Verb::Refund,
     }
+}
+
+fn shown(granted: GrantedFeature<'_>) -> ShownFeature<'static> {
+    ShownFeature::new(granted.name, granted.level).into_owned()
 }
 
 fn left(report: LimitReport) -> Left {

@@ -7,6 +7,7 @@ use tidegate_core::{Cost, RefusalView, Timestamp};
 use tidegate_driver::UntoldPermit;
 use tidegate_engine::{Decision, Outcome, Permit, PermitId, Progress, Request, Step};
 use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
+use tidegate_wire::headers::ShownFeature;
 use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::problem::Sentence;
@@ -135,7 +136,15 @@ impl RequestScope<'_> {
             if let Some(refusal) = &peek.refusal {
                 write_refusal(&refusal.view(), now, replies);
             } else {
-                let charged = (&peek.limits[..], peek.access.map(access_units));
+                // A level that is only shown is not told.
+                let told = peek.feature.as_ref().filter(|feature| !feature.is_shadow);
+                let feature = told.map(|feature| ShownFeature::new(&*feature.name, &*feature.level));
+                let charged = Charged {
+                    limits: &peek.limits,
+                    access: peek.access.map(access_units),
+                    feature: feature.as_ref(),
+                    is_shadow_feature: false,
+                };
                 self.write_admission(check.namespace, None, charged, now, replies);
             }
             return Ok((was_asked, None));
@@ -159,6 +168,9 @@ impl RequestScope<'_> {
         };
         let limits = self.note_admitted(&Asked::borrowed(&request, Protocol::Resp), &permit, asked_at);
         let access = engine.access_charge(&permit, 0, now).map(access_units);
+        let feature = self.shown_feature(&permit);
+        let charged =
+            Charged { limits: &limits, access, feature: feature.as_ref(), is_shadow_feature: false };
         let mut untold = None;
         let mut of_charge = None;
         if permit.must_be_settled() {
@@ -176,7 +188,7 @@ impl RequestScope<'_> {
             of_charge = Some(self.charge_delivery(permit, drop));
         }
         let id = untold.as_ref().map(UntoldPermit::id);
-        self.write_admission(check.namespace, id, (&limits, access), now, replies);
+        self.write_admission(check.namespace, id, charged, now, replies);
         let owner = engine.owner(check.namespace);
         let of_permit = untold.map(|untold| permit_delivery(untold).watching_resets(owner));
         let of_permit = of_permit.map(|one| if has_waited { one.after_wait() } else { one });
@@ -208,13 +220,14 @@ impl RequestScope<'_> {
         &self,
         namespace: &str,
         permit: Option<PermitId>,
-        (limits, access): Charged<'_>,
+        Charged { limits, access, feature, .. }: Charged<'_>,
         now: Timestamp,
         replies: &mut Replies<'_>,
     ) {
         let enforced = self.enforced(namespace, limits);
         let remaining = tightest(allowances(&enforced, now)).map(|one| one.remaining);
-        replies.map(2 + usize::from(permit.is_some()) + 2 * usize::from(access.is_some()));
+        let pairs = usize::from(access.is_some()) + usize::from(feature.is_some());
+        replies.map(2 + usize::from(permit.is_some()) + 2 * pairs);
         replies.bulks_as_written("$8\r\ndecision\r\n$5\r\nadmit\r\n$9\r\nremaining\r\n");
         write_number(remaining, replies);
         if let Some(access) = access {
@@ -223,6 +236,7 @@ impl RequestScope<'_> {
             replies.bulk("units_left");
             replies.bulk(access.left.to_string());
         }
+        write_feature(feature, replies);
         if let Some(permit) = permit {
             replies.bulk("permit");
             replies.bulk(permit.to_string());
@@ -241,7 +255,8 @@ impl RequestScope<'_> {
 fn write_refusal(refusal: &RefusalView<'_>, now: Timestamp, replies: &mut Replies<'_>) {
     let retry = millis_of(refusal, now);
     let details = details_of(refusal);
-    replies.map(6 + usize::from(details.is_some()));
+    let feature = ShownFeature::from_refusal(refusal.details);
+    replies.map(6 + usize::from(details.is_some()) + 2 * usize::from(feature.is_some()));
     replies.bulks_as_written("$8\r\ndecision\r\n$6\r\nrefuse\r\n$6\r\nreason\r\n");
     replies.bulk(refusal.reason.as_str());
     replies.bulks_as_written("$5\r\nlimit\r\n");
@@ -255,6 +270,16 @@ fn write_refusal(refusal: &RefusalView<'_>, now: Timestamp, replies: &mut Replie
     if let Some((name, details)) = details {
         replies.bulk(name);
         replies.bulk(details.to_string());
+    }
+    write_feature(feature.as_ref(), replies);
+}
+
+/// The name of a feature and its level, two pairs.
+fn write_feature(feature: Option<&ShownFeature<'_>>, replies: &mut Replies<'_>) {
+    if let Some(ShownFeature { name, level }) = feature {
+        for text in ["feature", name, "feature_level", level] {
+            replies.bulk(text);
+        }
     }
 }
 

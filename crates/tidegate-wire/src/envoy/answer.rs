@@ -14,7 +14,7 @@ use tidegate_core::{Refusal, Retry, Timestamp};
 use super::metadata::value;
 use super::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, unit};
 use crate::answer::AccessUnits;
-use crate::headers::{OlderHeaders, ShownLoad, limit_headers, refusal_headers};
+use crate::headers::{OlderHeaders, ShownFeature, ShownLoad, limit_headers, refusal_headers};
 use crate::problem::{MEDIA_TYPE, RefusalBody};
 use crate::problem_details::details_of;
 use crate::ratelimit::Allowance;
@@ -32,6 +32,8 @@ pub enum Outcome {
         limits: Vec<Left>,
         /// The units of its access to a table; `None` without one.
         access: Option<AccessUnits>,
+        /// The level of its feature; `None` without one that has levels.
+        feature: Option<ShownFeature<'static>>,
     },
     /// It is over one of them.
     Over(Refusal),
@@ -65,9 +67,9 @@ impl Left {
 }
 
 impl Outcome {
-    /// Within these limits, and without an access to a table.
+    /// Within these limits, without an access to a table and without a feature.
     pub const fn within(limits: Vec<Left>) -> Self {
-        Self::Within { limits, access: None }
+        Self::Within { limits, access: None, feature: None }
     }
 
     fn status(&self, now: Timestamp) -> DescriptorStatus {
@@ -133,6 +135,19 @@ pub fn answer(outcomes: &[Outcome], now: Timestamp, older: OlderHeaders) -> Rate
         if let Some(access) = access {
             access.write(&mut headers);
         }
+        let features = || {
+            outcomes.iter().filter_map(|one| match one {
+                Outcome::Within { feature, .. } => feature.as_ref(),
+                Outcome::Over(_) => None,
+            })
+        };
+        ShownFeature::write_all(features(), &mut headers);
+        // Of several features the first one, for filters that look for a name that they know.
+        answer.dynamic_metadata = features().next().map(|feature| {
+            let mut metadata = Struct::default();
+            add_feature(feature, &mut metadata);
+            metadata
+        });
     }
     answer.response_headers_to_add = headers.iter().map(header).collect();
     answer
@@ -176,9 +191,18 @@ fn header((name, value): (&HeaderName, &http::HeaderValue)) -> HeaderValue {
     HeaderValue { key: name.as_str().to_owned(), value, raw_value: Vec::new() }
 }
 
+fn text(text: &str) -> Value {
+    Value { kind: Some(Kind::StringValue(text.to_owned())) }
+}
+
+/// Adds a feature and its level to fields for other filters of Envoy.
+fn add_feature(feature: &ShownFeature<'_>, fields: &mut Struct) {
+    fields.fields.insert("feature".to_owned(), text(&feature.name));
+    fields.fields.insert("feature_level".to_owned(), text(&feature.level));
+}
+
 /// The fields of a refusal for other filters of Envoy, by their names in the body.
 fn metadata(refusal: &Refusal, now: Timestamp) -> Struct {
-    let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
     let view = refusal.view();
     let mut scope = Struct::default();
     scope.fields.extend(refusal.scope.iter().map(|(name, value)| (name.as_ref().to_owned(), text(value))));
@@ -198,6 +222,9 @@ fn metadata(refusal: &Refusal, now: Timestamp) -> Struct {
     }
     if let Some((name, details)) = details_of(&view) {
         fields.fields.insert(name.to_owned(), value(&details));
+    }
+    if let Some(feature) = ShownFeature::from_refusal(refusal.details.as_deref()) {
+        add_feature(&feature, &mut fields);
     }
     fields
 }

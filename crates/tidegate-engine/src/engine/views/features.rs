@@ -54,7 +54,8 @@ impl Engine {
 
     fn granted(&self, holds: &Holds) -> Option<GrantedFeature<'_>> {
         let GrantedLevel { id, grant } = holds.other()?.feature?;
-        let feature = self.overload()?.feature(id);
+        // A request that waited may have been granted by an engine that has replaced this one.
+        let feature = self.overload()?.feature_at(id)?;
         Some(GrantedFeature { name: feature.name(), level: feature.granted_level(grant)? })
     }
 
