@@ -97,14 +97,13 @@ impl<'a> ShownFeature<'a> {
         ShownFeature::new(self.name.into_owned(), self.level.into_owned())
     }
 
-    /// The value of [`FEATURE`]: the name, `=` and the level, in which each byte but the unreserved
-    /// characters of RFC 3986 (letters, digits, `-`, `.`, `_` and `~`) is written as `%` and two
-    /// hexadecimal digits.
+    /// The value of [`FEATURE`]: the name, `=` and the level. Of both, each byte that is not visible
+    /// ASCII, and each of `%`, `=`, `,`, `;` and `"`, is written as `%` and two hexadecimal digits.
     pub fn to_value(&self) -> String {
         let mut value = String::with_capacity(self.name.len() + self.level.len() + 1);
-        write_unreserved(&self.name, &mut value);
+        write_encoded(&self.name, &mut value);
         value.push('=');
-        write_unreserved(&self.level, &mut value);
+        write_encoded(&self.level, &mut value);
         value
     }
 
@@ -131,10 +130,10 @@ impl<'a> ShownFeature<'a> {
     }
 }
 
-/// Appends a text with all but the unreserved characters of RFC 3986 percent-encoded.
-fn write_unreserved(text: &str, out: &mut String) {
+/// Appends a text with the characters percent-encoded that a list of features cannot hold.
+fn write_encoded(text: &str, out: &mut String) {
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+        if byte.is_ascii_graphic() && !b"%=,;\"".contains(&byte) {
             out.push(char::from(byte));
         } else {
             out.push('%');
@@ -217,7 +216,7 @@ mod tests {
     fn a_feature_is_a_name_and_a_level_whatever_characters_they_have() {
         for (name, level, value) in [
             ("thumbnails", "480p", "thumbnails=480p"),
-            ("a-b.c_d~e", "off", "a-b.c_d~e=off"),
+            ("a-b.c_d~e/f", "off", "a-b.c_d~e/f=off"),
             ("f=1, g", "50%", "f%3D1%2C%20g=50%25"),
             ("f\u{fc}r\n\0", "\u{7f}", "f%C3%BCr%0A%00=%7F"),
         ] {

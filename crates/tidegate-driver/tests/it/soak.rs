@@ -10,7 +10,7 @@ use tidegate_engine::{Completion, OfferOutcome, Request};
 use tidegate_store::DynStore;
 
 use crate::soak_world::{
-    CallerRequest, NAMESPACE, RESOURCES, SoakWorld, Stage, USERS, panic_as_planned, soak,
+    CallerRequest, FEATURE, NAMESPACE, RESOURCES, SoakWorld, Stage, USERS, panic_as_planned, soak,
 };
 
 fn open(world: &SoakWorld) -> Admission {
@@ -26,6 +26,8 @@ async fn call(admission: Admission, mut caller: CallerRequest) {
     let mut request = Request::new(NAMESPACE, &attributes).class(random.pick(&Class::ALL)).tenant(user);
     if !random.one_in(4) {
         request = request.resource(random.pick(&RESOURCES));
+    } else if random.one_in(2) {
+        request = request.feature(FEATURE);
     }
     request.waiting_bytes = random.below(4000) as usize;
     let now = admission.driver().now();

@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_core::algorithm::{Bucket, Concurrency};
 use tidegate_core::limit::{Consistency, OnStoreFailure};
-use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
+use tidegate_core::{Algorithm, Class, Limit, Rate, Timestamp};
 use tidegate_driver::{Clock, EngineHandle};
 use tidegate_engine::{
-    Engine, EngineConfig, Event, LeaseConfig, NamespaceConfig, OfferOutcome, Progress, Request, RoomBounds,
-    RoomUse,
+    Engine, EngineConfig, Event, FeaturePinning, LeaseConfig, NamespaceConfig, OfferOutcome, Progress,
+    Request, RoomBounds, RoomUse,
 };
-use tidegate_overload::{Overload, ResourceConfig};
+use tidegate_overload::{FeatureConfig, FeatureLevelConfig, Overload, ResourceConfig};
 use tidegate_store::{Answer, Batch, MemoryConfig, MemoryStore, Note, NoteKind, Store, StoreError};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -41,6 +41,9 @@ pub(crate) const USERS: [&str; 4] = ["ada", "bob", "cyd", "dan"];
 
 /// The named resources, beside the default one.
 pub(crate) const RESOURCES: [&str; 3] = ["orders", "mail", "search"];
+
+/// The feature of the default resource, which is off for moments.
+pub(crate) const FEATURE: &str = "extras";
 
 /// The most requests that wait, and the most bytes that they occupy.
 const WAITING: RoomBounds = RoomBounds::new(12, 16 << 10);
@@ -358,9 +361,19 @@ impl SoakWorld {
                 let ill = random.pick(&ills);
                 return self.set_health(ill);
             }
+            15..=17 => return self.switch_off(),
             _ => return,
         };
         self.engine.engine().event(event, now).unwrap();
+    }
+
+    /// Switches the feature off for a moment.
+    fn switch_off(&mut self) {
+        let now = self.clock.now();
+        let until = now.saturating_add(Duration::from_millis(1) + self.random.under_ms(100));
+        let (feature, level) = (FEATURE.to_owned(), FeatureLevelConfig::OFF.to_owned());
+        let pin = FeaturePinning { feature, level, until, by: None, reason: None };
+        self.engine.engine().pin_feature(pin, now).unwrap();
     }
 
     fn set_health(&self, health: StoreHealth) {
@@ -464,8 +477,12 @@ fn new_engine(start: u64) -> Engine {
     config.asks_store = true;
     let leases = config.leases.insert(LeaseConfig::new(7 + start));
     (leases.locks_max, leases.holders_max) = (1, 1024);
+    let mut feature = FeatureConfig::new(FEATURE, Class::Sheddable);
+    feature.levels =
+        vec![FeatureLevelConfig::new("on", 1.0), FeatureLevelConfig::new(FeatureLevelConfig::OFF, 0.0)];
     let overload = Overload::builder(5)
         .default_resource(ResourceConfig::new(4))
+        .feature(feature)
         .resource(RESOURCES[0], ResourceConfig::new(2))
         .resource(RESOURCES[1], ResourceConfig::new(1))
         .resource(RESOURCES[2], ResourceConfig::new(3));

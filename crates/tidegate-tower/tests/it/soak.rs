@@ -18,13 +18,16 @@ use tidegate_tower::{AdmitLayer, extract};
 use tokio::time::Sleep;
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::soak_world::{CallerRequest, NAMESPACE, Random, SoakWorld, Stage, USERS, panic_as_planned, soak};
+use crate::soak_world::{
+    CallerRequest, FEATURE, NAMESPACE, Random, SoakWorld, Stage, USERS, panic_as_planned, soak,
+};
 
 fn open(world: &SoakWorld) -> AdmitLayer {
     AdmitLayer::new(world.engine.clone(), NAMESPACE)
         .unwrap()
         .attribute("user", extract::header("x-user"))
         .class(extract::header("x-class"))
+        .feature(extract::header("x-feature"))
         .cost_from_response("x-cost")
         .wait(Duration::from_millis(200))
         .store(Arc::clone(&world.store) as Arc<dyn DynStore>)
@@ -93,7 +96,10 @@ fn serve(
 /// Sends one request, and reads the body of its answer.
 async fn call(layer: AdmitLayer, mut caller: CallerRequest) {
     let (user, class) = (caller.random.pick(&USERS), caller.random.pick(&Class::ALL));
-    let request = Request::builder().header("x-user", user).header("x-class", class.as_str());
+    let mut request = Request::builder().header("x-user", user).header("x-class", class.as_str());
+    if caller.random.one_in(4) {
+        request = request.header("x-feature", FEATURE);
+    }
     let caller = Arc::new(Mutex::new(caller));
     let served = Arc::clone(&caller);
     let service = layer.layer(service_fn(move |_: Request<()>| serve(Arc::clone(&served))));
