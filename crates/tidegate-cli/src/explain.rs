@@ -24,6 +24,7 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
         (explain_file(path, question), format!("by {}, as if nothing had been charged yet", path.display()))
     } else {
         let request = ExplainedRequest {
+            feature: arguments.feature.as_deref(),
             tenant: arguments.tenant.as_deref(),
             door: arguments.door,
             wait: arguments.wait,

@@ -69,6 +69,10 @@ pub(crate) struct Explain {
     pub(crate) question: Question,
     #[command(flatten)]
     pub(crate) target: LoadTarget,
+    /// The feature of the service that the request is for: also say its level, and when it may be
+    /// better [default: as the policy says]
+    #[arg(long, value_name = "FEATURE", conflicts_with = "config")]
+    pub(crate) feature: Option<String>,
     /// The tenant of the request [default: by the attribute that the policy names for the door]
     #[arg(long, value_name = "TENANT", conflicts_with = "config")]
     pub(crate) tenant: Option<String>,
@@ -102,6 +106,7 @@ pub(crate) enum RequestDoor {
 /// A request that is explained, beside what its attributes say.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExplainedRequest<'a> {
+    pub(crate) feature: Option<&'a str>,
     pub(crate) tenant: Option<&'a str>,
     pub(crate) door: Option<RequestDoor>,
     pub(crate) wait: Option<Duration>,

@@ -72,6 +72,7 @@ pub(crate) async fn explain(
     let mut body = body_of(question);
     set_member(&mut body, "class", target.class.map(word));
     set_member(&mut body, "resource", target.resource.as_deref());
+    set_member(&mut body, "feature", request.feature);
     set_member(&mut body, "tenant", request.tenant);
     set_member(&mut body, "door", request.door.map(word));
     set_member(&mut body, "wait_ms", request.wait.map(whole_millis));

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use tidegate_wire::access_explanation::AccessExplanation;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExpectedDecision, ExplanationBody, LevelExplanation, LimitExplanation,
-    LoadExplanation, NumbersOf, PlanExplanation, PlanFoundBy, ZoneExplanation, ZoneOf,
+    CounterExplanation, DecidedBy, ExpectedDecision, ExplanationBody, FeatureExplanation, LevelExplanation,
+    LimitExplanation, LoadExplanation, NumbersOf, PlanExplanation, PlanFoundBy, ZoneExplanation, ZoneOf,
 };
 use tidegate_wire::operation::ExplainedDoor;
 use tidegate_wire::text::shortened;
@@ -48,6 +48,9 @@ pub(crate) fn text(explained: &ExplanationBody, source: &str) -> String {
         wrap(&mut text, 0, &load_in_words(load));
         if let Some(longest) = load.wait_max_ms {
             wrap(&mut text, 0, &wait_in_words(longest, load.wait_estimate_ms));
+        }
+        if let Some(feature) = &load.feature {
+            wrap(&mut text, 0, &feature_in_words(feature));
         }
     }
     for plane in &explained.planes {
@@ -99,6 +102,13 @@ fn wait_in_words(longest: u64, estimated: Option<u64>) -> String {
         format!(", about {} as places come free now", HumanDuration::from_millis(estimated))
     });
     format!("It would wait up to {} for a place{estimated}.", HumanDuration::from_millis(longest))
+}
+
+/// The level of the feature of a request.
+fn feature_in_words(feature: &FeatureExplanation) -> String {
+    let FeatureExplanation { name, level, class, because, .. } = feature;
+    let (name, level) = (shortened(name, SHOWN_BYTES), shortened(level, SHOWN_BYTES));
+    format!("Feature {name} (class {class}) is at its level {level}: {because}.")
 }
 
 /// The partition of an access, with its levels.
@@ -305,6 +315,20 @@ mod tests {
         {"name":"hourly","applies":true,"would":"admit","because":"5 of 5 left, nothing is used",
          "counter":{"key":{},"numbers":"calendar 5 an hour in UTC","numbers_of":"limit","decided_by":"member",
          "level":{"limit":5,"used":0,"remaining":5,"reset_ms":1}}}]}"#;
+
+    #[test]
+    fn the_level_of_a_feature_is_said_with_its_reason() {
+        let load = r#"{"class":"sheddable","level":12,"cursor":0,"in_flight":1,"in_flight_max":64,"would":"admit",
+            "because":"not shed","feature":{"name":"thumbnails","level":"off","is_off":true,"class":"sheddable",
+            "retry_after_ms":8000,"because":"its requests are refused; on again in 8 s at the earliest"}}"#;
+        let body =
+            format!(r#"{{"namespace":"api","cost":1,"would":"refuse","at":"","limits":[],"load":{load}}}"#);
+        let explained: ExplanationBody = serde_json::from_str(&body).unwrap();
+        let said = text(&explained, "by a test").replace('\n', " ");
+        let feature = "Feature thumbnails (class sheddable) is at its level off: its requests are refused; \
+                       on again in 8 s at the earliest.";
+        assert!(said.contains(feature), "{said}");
+    }
 
     #[test]
     fn each_limit_has_a_line_and_below_it_why() {

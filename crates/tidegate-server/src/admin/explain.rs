@@ -360,23 +360,22 @@ fn explain_load(load: &LoadReport, tenant: Option<&str>, now: Timestamp) -> Load
 fn explain_feature(feature: &FeatureReport, now: Timestamp) -> FeatureExplanation {
     let FeatureReport { name, level, is_off, is_shadow, class, .. } = feature;
     let retry = feature.retry_at.map(|at| at.saturating_since(now));
-    let level = shortened(level, SHOWN_BYTES);
     let because = match (is_off, is_shadow) {
-        (false, false) => format!("requests are served at its level {level}"),
-        (true, false) => "its requests are refused".to_owned(),
-        (_, true) => format!("it only shows its level {level} and is served at its best one"),
+        (false, false) => "its requests are served at that level",
+        (true, false) => "its requests are refused",
+        (_, true) => "it only shows that level, and its requests are served at the best one",
     };
     let again = retry
         .filter(|_| !is_shadow)
         .map(|retry| format!("; on again in {} at the earliest", HumanDuration(retry)));
     FeatureExplanation {
         name: name.to_string(),
-        level: feature.level.to_string(),
+        level: level.to_string(),
         is_off: *is_off,
         shadow: *is_shadow,
         class: class.as_str().to_owned(),
         retry_after_ms: retry.map(millis_up),
-        because: because + &again.unwrap_or_default(),
+        because: because.to_owned() + &again.unwrap_or_default(),
     }
 }
 
