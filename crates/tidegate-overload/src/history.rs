@@ -14,6 +14,7 @@
 mod area;
 mod history_sample;
 mod history_set;
+mod level_mark;
 mod pressure_mean;
 mod span_shares;
 
@@ -27,6 +28,7 @@ pub use area::{AreaMeasure, AreaOwner, UNATTRIBUTED, areas};
 pub use history_sample::{HISTORY_NAME_BYTES_MAX, HISTORY_NAMES_MAX, HistorySample, OTHER_NAME, ShareRow};
 pub use history_sample::{PRESSURE_MAX, ShareTotals};
 pub use history_set::{HistorySet, SpanEnd};
+pub use level_mark::{HISTORY_MARKS_MAX, LevelMark};
 pub use pressure_mean::PressureMean;
 pub use span_shares::{SPAN_ROWS_MAX, SpanShares};
 
@@ -77,12 +79,17 @@ const NAME_OVERHEAD: usize = 64;
 pub struct ResourceHistory {
     minutes: VecDeque<HistorySample>,
     fine: VecDeque<HistorySample>,
+    /// In the order in which they were pushed.
+    marks: VecDeque<LevelMark>,
+    /// The bytes of marks and their names.
+    mark_bytes: usize,
     /// Each name that a sample has, once, with the number of rows that have it.
     names: BTreeMap<Arc<str>, u32>,
     /// The bytes of rows and names.
     heap_bytes: usize,
     bytes_max: usize,
     dropped: u64,
+    marks_dropped: u64,
 }
 
 /// A span without samples, or one that samples repeat, because the clock stepped or nothing ran.
@@ -102,10 +109,13 @@ impl ResourceHistory {
         Self {
             minutes: VecDeque::new(),
             fine: VecDeque::new(),
+            marks: VecDeque::new(),
+            mark_bytes: 0,
             names: BTreeMap::new(),
             heap_bytes: 0,
             bytes_max,
             dropped: 0,
+            marks_dropped: 0,
         }
     }
 
@@ -128,7 +138,36 @@ impl ResourceHistory {
             self.drop_oldest();
             self.dropped = self.dropped.saturating_add(1);
         }
+        while self.marks.front().is_some_and(|mark| mark.at <= kept_since) {
+            self.drop_oldest_mark();
+        }
         self.keep_within_bound();
+    }
+
+    /// Adds a mark. The oldest of more than [`HISTORY_MARKS_MAX`] is dropped, and so are marks from
+    /// [`HISTORY_KEPT`] before the newest sample. Nothing is kept in a history of 0 bytes.
+    pub fn mark(&mut self, mark: LevelMark) {
+        if self.bytes_max == 0 {
+            return;
+        }
+        if self.marks.len() >= HISTORY_MARKS_MAX {
+            self.drop_oldest_mark();
+            self.marks_dropped = self.marks_dropped.saturating_add(1);
+        }
+        self.mark_bytes += mark.bytes();
+        self.marks.push_back(mark);
+        self.keep_within_bound();
+    }
+
+    /// The marks in the order in which they were added.
+    pub fn marks(&self) -> impl DoubleEndedIterator<Item = &LevelMark> {
+        self.marks.iter()
+    }
+
+    /// The marks that were dropped although they were younger than [`HISTORY_KEPT`], for want of
+    /// room.
+    pub const fn marks_dropped(&self) -> u64 {
+        self.marks_dropped
     }
 
     /// Sets the bound in bytes, and drops the oldest samples beyond it.
@@ -165,7 +204,7 @@ impl ResourceHistory {
     /// The bytes in use, without what the allocator adds.
     pub fn bytes(&self) -> usize {
         let places = self.minutes.capacity() + self.fine.capacity();
-        places * size_of::<HistorySample>() + self.heap_bytes
+        places * size_of::<HistorySample>() + self.heap_bytes + self.mark_bytes
     }
 
     /// Makes the oldest sample of the last hour a part of its minute.
@@ -186,11 +225,24 @@ impl ResourceHistory {
         loop {
             give_back_places(&mut self.minutes);
             give_back_places(&mut self.fine);
-            if self.bytes() <= self.bytes_max || !self.drop_oldest() {
+            if self.bytes() <= self.bytes_max {
                 return;
             }
-            self.dropped = self.dropped.saturating_add(1);
+            if self.drop_oldest() {
+                self.dropped = self.dropped.saturating_add(1);
+            } else if self.drop_oldest_mark() {
+                self.marks_dropped = self.marks_dropped.saturating_add(1);
+            } else {
+                return;
+            }
         }
+    }
+
+    /// Whether there was one.
+    fn drop_oldest_mark(&mut self) -> bool {
+        let oldest = self.marks.pop_front();
+        self.mark_bytes -= oldest.as_ref().map_or(0, LevelMark::bytes);
+        oldest.is_some()
     }
 
     /// Whether there was one.

@@ -64,9 +64,10 @@ pub use features::feature_event::{FEATURE_EVENTS_MAX, FeatureCause, FeatureChang
 pub use features::feature_pin::{FEATURE_PIN_MAX, FeaturePin, FeaturePinError};
 pub use features::feature_view::{FeatureReason, FeatureView};
 pub use history::{
-    AreaMeasure, AreaOwner, HISTORY_FINE, HISTORY_KEPT, HISTORY_NAME_BYTES_MAX, HISTORY_NAMES_MAX,
-    HISTORY_SPAN, HistoryBreak, HistorySample, HistorySet, OTHER_NAME, PRESSURE_MAX, PressureMean,
-    ResourceHistory, SPAN_ROWS_MAX, ShareRow, ShareTotals, SpanEnd, SpanShares, UNATTRIBUTED, areas,
+    AreaMeasure, AreaOwner, HISTORY_FINE, HISTORY_KEPT, HISTORY_MARKS_MAX, HISTORY_NAME_BYTES_MAX,
+    HISTORY_NAMES_MAX, HISTORY_SPAN, HistoryBreak, HistorySample, HistorySet, LevelMark, OTHER_NAME,
+    PRESSURE_MAX, PressureMean, ResourceHistory, SPAN_ROWS_MAX, ShareRow, ShareTotals, SpanEnd, SpanShares,
+    UNATTRIBUTED, areas,
 };
 pub use levels::load_level::{LevelThresholds, LevelThresholdsError, LoadLevel};
 pub use levels::signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
+use super::level_mark::LevelMark;
 use super::pressure_mean::PressureMean;
 use super::span_shares::SpanShares;
 use super::{HISTORY_SPAN, ResourceHistory};
@@ -163,6 +164,13 @@ impl HistorySet {
     pub fn set_levels(&mut self, resource: &str, levels: LevelThresholds) {
         if let Some(running) = self.resources.get_mut(resource) {
             running.levels = levels;
+        }
+    }
+
+    /// Adds a mark to the history of a resource. Nothing if the resource was not observed yet.
+    pub fn mark(&mut self, resource: &str, mark: LevelMark) {
+        if let Some(running) = self.resources.get_mut(resource) {
+            running.history.mark(mark);
         }
     }
 

@@ -379,3 +379,52 @@ proptest! {
         prop_assert_eq!((history.heap_bytes, history.names.len(), history.bytes()), (0, 0, 0));
     }
 }
+
+fn mark(second: u64, feature: &str, level: &str) -> LevelMark {
+    LevelMark {
+        at: at(second),
+        feature: feature.into(),
+        level: level.into(),
+        is_worse: true,
+        is_shadow: false,
+    }
+}
+
+#[test]
+fn the_oldest_of_too_many_marks_is_dropped_and_counted() {
+    let mut history = ResourceHistory::new(WIDE);
+    let empty = history.bytes();
+    for second in 0..HISTORY_MARKS_MAX as u64 + 3 {
+        history.mark(mark(second, "thumbnails", "off"));
+    }
+    assert_eq!((history.marks().count(), history.marks_dropped()), (HISTORY_MARKS_MAX, 3));
+    assert_eq!(history.marks().next(), Some(&mark(3, "thumbnails", "off")));
+    assert!(history.bytes() > empty, "marks are a part of the bound");
+}
+
+#[test]
+fn marks_of_yesterday_go_with_the_samples_of_yesterday() {
+    let mut history = ResourceHistory::new(WIDE);
+    history.push(sample(0, 0.5, &[]));
+    history.mark(mark(5, "thumbnails", "off"));
+    history.mark(mark(30, "thumbnails", "full"));
+    history.push(sample(24 * 3600, 0.5, &[]));
+    assert_eq!(history.marks().cloned().collect::<Vec<_>>(), [mark(30, "thumbnails", "full")]);
+    assert_eq!(history.marks_dropped(), 0, "it was old enough");
+}
+
+#[test]
+fn a_history_with_marks_stays_within_its_bytes_and_one_of_no_bytes_has_none() {
+    let bytes_max = 4 << 10;
+    let mut history = ResourceHistory::new(bytes_max);
+    let name = "x".repeat(128);
+    for second in 0..HISTORY_MARKS_MAX as u64 {
+        history.push(sample(second * 10, 0.5, &[("search", 3, 1)]));
+        history.mark(mark(second * 10, &name, "480p"));
+        assert!(history.bytes() <= bytes_max, "{} bytes", history.bytes());
+    }
+    assert!(history.marks_dropped() > 0 && history.marks().count() > 0);
+    history.set_bytes_max(0);
+    history.mark(mark(9999, "thumbnails", "off"));
+    assert_eq!((history.marks().count(), history.bytes()), (0, 0));
+}
