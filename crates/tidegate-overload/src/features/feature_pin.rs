@@ -109,17 +109,15 @@ fn instead(what: &str, known: &str) -> String {
 }
 
 impl FeatureSet {
-    /// Pins a feature to the level of this name.
-    pub(crate) fn pin(
+    /// The position of a level that a feature can be pinned to until this instant.
+    pub(crate) fn check_pin(
         &self,
-        overload: &Overload,
         id: FeatureId,
         level: &str,
         until: Timestamp,
         now: Timestamp,
-    ) -> Result<(), FeaturePinError> {
-        let slot = self.slot(id);
-        let feature = &slot.feature;
+    ) -> Result<u8, FeaturePinError> {
+        let feature = &self.slot(id).feature;
         let name = || feature.name().to_string();
         if feature.config().levels.is_empty() {
             return Err(FeaturePinError::NoLevels { feature: name() });
@@ -135,16 +133,37 @@ impl FeatureSet {
         if lasts > FEATURE_PIN_MAX {
             return Err(FeaturePinError::TooLong { feature: name(), lasts });
         }
+        Ok(position)
+    }
+
+    /// Pins a feature to the level of this name. A pin that is in force already, as after a reload,
+    /// is no event.
+    pub(crate) fn pin(
+        &self,
+        overload: &Overload,
+        id: FeatureId,
+        level: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), FeaturePinError> {
+        let position = self.check_pin(id, level, until, now)?;
+        let slot = self.slot(id);
+        let feature = &slot.feature;
         let mut control = lock(&self.control);
         let state = &mut control.states[id.index()];
-        state.pin = Some(FeaturePin { level: position, until });
+        let pin = Some(FeaturePin { level: position, until });
+        let word = LevelWord::uniform(position, 0);
+        if state.pin == pin && feature.word() == word {
+            return Ok(());
+        }
+        state.pin = pin;
         self.events.push(FeatureEvent::Pinned {
             feature: Arc::clone(feature.name()),
             level: Arc::clone(feature.level_name(position)),
             until,
             at: now,
         });
-        self.move_outside(&mut control, overload, id, LevelWord::uniform(position, 0), now);
+        self.move_outside(&mut control, overload, id, word, now);
         Ok(())
     }
 

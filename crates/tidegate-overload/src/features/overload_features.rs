@@ -62,6 +62,19 @@ impl Overload {
         self.feature_set().events.dropped()
     }
 
+    /// The feature of this name, if [`Overload::pin_feature`] would pin it so; nothing is changed.
+    pub fn check_feature_pin(
+        &self,
+        name: &str,
+        level: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<FeatureId, FeaturePinError> {
+        let id = self.known_feature(name)?;
+        self.feature_set().check_pin(id, level, until, now)?;
+        Ok(id)
+    }
+
     /// Pins a feature to a level until an instant, at most
     /// [`FEATURE_PIN_MAX`](crate::FEATURE_PIN_MAX) from `now`.
     ///
@@ -86,7 +99,8 @@ impl Overload {
         Ok(id)
     }
 
-    fn known_feature(&self, name: &str) -> Result<FeatureId, FeaturePinError> {
+    /// The feature of this name; without one, the error that lists others.
+    pub fn known_feature(&self, name: &str) -> Result<FeatureId, FeaturePinError> {
         self.find_feature(name).ok_or_else(|| {
             let mut known: Vec<_> = self.features().map(|(_, feature)| &**feature.name()).collect();
             known.sort_unstable();

@@ -9,22 +9,40 @@ use crate::error::AdminError;
 use crate::feature_pins::FeaturePinning;
 
 impl Engine {
-    /// Pins a feature to a level until an instant. Returns what a store should remember of it, so
-    /// that it outlives a restart and other members see it.
-    ///
-    /// The level changes at once. Errors: the feature or its level does not exist, the instant has
-    /// passed or is further away than 30 days, or a text is too long. Nothing is changed then.
-    pub fn pin_feature(&self, pin: FeaturePinning, now: Timestamp) -> Result<NoteChange, AdminError> {
+    /// Checks that [`Engine::pin_feature`] would set a pin. Returns what a store should remember of
+    /// it, so that it is written there before the level changes. Errors as there; nothing is
+    /// changed.
+    pub fn check_feature_pin(&self, pin: &FeaturePinning, now: Timestamp) -> Result<NoteChange, AdminError> {
         for (what, text) in [("by", &pin.by), ("reason", &pin.reason)] {
             let bytes = text.as_ref().map_or(0, String::len);
             if bytes > FeaturePinning::TEXT_BYTES_MAX {
                 return Err(AdminError::FeaturePinText { what, bytes });
             }
         }
+        let no_plane = || FeaturePinError::unknown_feature(&pin.feature, core::iter::empty());
+        let overload = self.overload().ok_or_else(no_plane)?;
+        overload.check_feature_pin(&pin.feature, &pin.level, pin.until, now)?;
+        Ok(NoteChange::Put(pin.to_note()))
+    }
+
+    /// Pins a feature to a level until an instant. Returns what a store should remember of it, so
+    /// that it outlives a restart and other members see it.
+    ///
+    /// The level changes at once. Errors: the feature or its level does not exist, the instant has
+    /// passed or is further away than 30 days, or a text is too long. Nothing is changed then.
+    pub fn pin_feature(&self, pin: FeaturePinning, now: Timestamp) -> Result<NoteChange, AdminError> {
+        let note = self.check_feature_pin(&pin, now)?;
         self.set_pin(&pin, now)?;
-        let note = pin.to_note();
         self.shared.feature_pins.set(pin, now);
-        Ok(NoteChange::Put(note))
+        Ok(note)
+    }
+
+    /// What a store should forget when the pin of a feature ends by [`Engine::unpin_feature`]. Fails
+    /// if the feature does not exist; nothing is changed.
+    pub fn check_feature_unpin(&self, feature: &str) -> Result<NoteChange, AdminError> {
+        let no_plane = || FeaturePinError::unknown_feature(feature, core::iter::empty());
+        self.overload().ok_or_else(no_plane)?.known_feature(feature)?;
+        Ok(FeaturePinning::removal(feature))
     }
 
     /// Ends the pin of a feature; its level follows the load again. Returns what a store should
