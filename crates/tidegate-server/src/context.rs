@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::protocol_hooks::ProtocolHooks;
 use crate::records::audit::Audit;
 use crate::records::decisions::Decisions;
+use crate::records::feature_log::FeatureLog;
 use crate::records::refused_keys::RefusedKeys;
 use crate::reload::reload_status::Changes;
 use tidegate_clock::Clock;
@@ -56,6 +57,8 @@ pub(crate) struct DaemonContext {
     pub(crate) config: ServerConfig,
     pub(crate) metrics: Metrics,
     pub(crate) refused_keys: RefusedKeys,
+    /// The log lines and the counts of the changes of features.
+    pub(crate) feature_log: Arc<FeatureLog>,
     /// The last day of each resource, which the tick of the daemon writes.
     pub(crate) histories: Mutex<HistorySet>,
     pub(crate) connections: Arc<Connections>,

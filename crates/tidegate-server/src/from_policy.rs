@@ -246,6 +246,7 @@ async fn engine_from(
     for note in store.notes(NoteKind::Block).await? {
         kept(engine.restore_block(&note, now));
     }
+    kept(engine.restore_feature_pins(&store.notes(NoteKind::FeaturePin).await?, now));
     Ok(engine)
 }
 

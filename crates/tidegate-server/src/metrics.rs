@@ -8,6 +8,7 @@ pub(crate) mod process_metrics;
 
 mod collector;
 mod envoy_hits;
+mod features;
 pub(crate) mod limits;
 mod planes;
 mod series;
@@ -202,6 +203,20 @@ pub const TABLE: &[(&str, &str)] = &[
     ("tidegate_resource_outcomes", "First attempts of requests for a resource by what became of them"),
     ("tidegate_resource_class_offered", "First attempts of requests for a resource by class"),
     ("tidegate_resource_class_outcomes", "First attempts of requests for a resource by class and outcome"),
+    ("tidegate_feature_level", "Level of a feature: 0 is the best of its levels"),
+    ("tidegate_feature_in_flight", "Requests of a feature in flight"),
+    (
+        "tidegate_feature_footprint_ratio",
+        "Part of the capacity of its resource that a feature takes at its level",
+    ),
+    (
+        "tidegate_feature_transitions",
+        "Changes of the level of a feature, down to a worse one or up to a better one",
+    ),
+    (
+        "tidegate_feature_released_seconds",
+        "Time from the last switch-off of a feature to the end of its work in flight; 0 before the first",
+    ),
     ("tidegate_usage_requests", "Requests by namespace, class and outcome"),
     ("tidegate_usage_units", "Units of admitted requests by namespace and class"),
     (

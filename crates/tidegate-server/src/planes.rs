@@ -10,6 +10,7 @@ use serde::de::value::Error as ValueError;
 use tidegate_capacity::{self as capacity, Access, ReadConsistency};
 use tidegate_core::{Class, Timestamp};
 use tidegate_engine::{BuildError, Engine, Request};
+use tidegate_overload::{FeatureConfig, LevelThresholds};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
@@ -48,8 +49,8 @@ pub struct PlaneSettings(Arc<Known>);
 #[derive(Debug, Default, PartialEq)]
 struct Known {
     resources: HashMap<String, ResourcePolicy>,
-    /// The resource of each feature with levels.
-    feature_resources: HashMap<String, String>,
+    /// All features, also those without levels.
+    features: HashMap<String, FeatureConfig>,
     namespaces: HashSet<String>,
     /// The names of the tables of each namespace that has some.
     tables: HashMap<String, HashSet<String>>,
@@ -70,11 +71,10 @@ impl PlaneSettings {
             (namespace.name.clone(), names.collect())
         });
         let namespaces = policy.namespaces.iter().map(|namespace| namespace.name.clone());
-        let features = policy.features.iter().filter(|feature| !feature.levels.is_empty());
-        let feature_resources = features.filter_map(|one| Some((one.name.clone(), one.resource.clone()?)));
+        let features = policy.features.iter().map(|feature| (feature.name.clone(), feature.clone()));
         Self(Arc::new(Known {
             resources: resources.collect(),
-            feature_resources: feature_resources.collect(),
+            features: features.collect(),
             namespaces: namespaces.collect(),
             tables: tables.collect(),
             word_tables,
@@ -124,15 +124,34 @@ impl PlaneSettings {
         caller: &Caller,
     ) -> Result<(), Fault> {
         let Some(name) = resource else {
-            let resource = request.feature.and_then(|feature| self.0.feature_resources.get(feature));
+            let feature = request.feature.and_then(|feature| self.0.features.get(feature));
+            // A feature without levels says nothing of a resource.
+            let feature = feature.filter(|one| !one.levels.is_empty());
+            let resource = feature.and_then(|one| one.resource.as_deref());
             let resource = resource.filter(|_| caller.may(Verb::Place, request.namespace).is_ok());
-            request.resource = resource.map(String::as_str);
+            request.resource = resource;
             return Ok(());
         };
         caller.may(Verb::Place, request.namespace)?;
         self.check_resource(name)?;
         request.resource = Some(name);
         Ok(())
+    }
+
+    /// The settings of a feature, also of one without levels.
+    pub(crate) fn feature(&self, name: &str) -> Option<&FeatureConfig> {
+        self.0.features.get(name)
+    }
+
+    /// The thresholds of the load levels of a resource.
+    pub(crate) fn levels(&self, resource: Option<&str>) -> LevelThresholds {
+        let resource = resource.and_then(|name| self.0.resources.get(name));
+        resource.map_or(LevelThresholds::DEFAULT, |resource| resource.config.levels)
+    }
+
+    /// The thresholds of the load levels of each resource.
+    pub(crate) fn all_levels(&self) -> impl Iterator<Item = (&str, LevelThresholds)> {
+        self.0.resources.iter().map(|(name, resource)| (name.as_str(), resource.config.levels))
     }
 
     /// Fails when the policy has no resource of this name.

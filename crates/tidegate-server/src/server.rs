@@ -38,6 +38,7 @@ use crate::panics::kept_running;
 use crate::protocol::RESP_NAMESPACE;
 use crate::records::audit::Audit;
 use crate::records::decisions::Decisions;
+use crate::records::feature_log::FeatureLog;
 use crate::records::log_interval::EveryTenSeconds;
 use crate::records::refused_keys::RefusedKeys;
 use crate::reload::policy_file::PolicyFile;
@@ -141,6 +142,7 @@ impl Server {
         let protocols = ProtocolStates::registered(&in_force, &mut metrics);
         let in_force = Arc::new(ArcSwap::new(in_force));
         let changes = Arc::new(Changes::default());
+        let feature_log = Arc::new(FeatureLog::default());
         let sources = MetricSources {
             in_force: Arc::clone(&in_force),
             clock: Arc::clone(&clock),
@@ -151,6 +153,7 @@ impl Server {
             members: members.clone(),
             decisions: decisions.clone(),
             counters: Arc::clone(metrics.shared()),
+            feature_log: Arc::clone(&feature_log),
         };
         metrics.collect(Box::new(sources));
         let stop = watch::Sender::new(false);
@@ -169,6 +172,7 @@ impl Server {
             member: name,
             decisions,
             metrics,
+            feature_log,
             refused_keys: RefusedKeys::new(random_seed(), clock.now()),
             histories: Mutex::new(HistorySet::new(config.metering.history_bytes)),
             is_ready: AtomicBool::new(true),
@@ -445,6 +449,7 @@ async fn tick(daemon: Arc<DaemonContext>) {
     loop {
         let tick = daemon.driver.tick_at(at).await;
         daemon.observe_resources();
+        daemon.follow_features();
         for plan in &tick.reshaped {
             log_reshaped(plan);
         }

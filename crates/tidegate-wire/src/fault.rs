@@ -44,6 +44,8 @@ pub enum FaultCode {
     ForeignTable,
     /// A resource that the policy lacks.
     UnknownResource,
+    /// No feature of this name has levels.
+    UnknownFeature,
     /// No signal of this name is pushed.
     UnknownSignal,
     /// No such permit: never given, already settled, or expired.
@@ -83,7 +85,7 @@ pub enum FaultCode {
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::MalformedBody,
         Self::MalformedQuery,
         Self::MalformedHost,
@@ -94,6 +96,7 @@ impl FaultCode {
         Self::UnknownTable,
         Self::ForeignTable,
         Self::UnknownResource,
+        Self::UnknownFeature,
         Self::UnknownSignal,
         Self::UnknownPermit,
         Self::UnknownTenant,
@@ -126,6 +129,7 @@ impl FaultCode {
             Self::UnknownTable => "unknown_table",
             Self::ForeignTable => "table_of_another_namespace",
             Self::UnknownResource => "unknown_resource",
+            Self::UnknownFeature => "unknown_feature",
             Self::UnknownSignal => "unknown_signal",
             Self::UnknownPermit => "unknown_permit",
             Self::UnknownTenant => "unknown_tenant",
@@ -159,6 +163,7 @@ impl FaultCode {
             | Self::UnknownNamespace
             | Self::UnknownLimit
             | Self::ForeignTable
+            | Self::UnknownFeature
             | Self::UnknownSignal
             | Self::UnknownPermit
             | Self::UnknownTenant => 404,

@@ -29,6 +29,8 @@ pub mod expected_decision;
 #[cfg(feature = "api")]
 pub mod explanation;
 pub mod fault;
+#[cfg(feature = "api")]
+pub mod features;
 pub mod grpc_timeout;
 pub mod headers;
 #[cfg(feature = "api")]

@@ -20,8 +20,32 @@ pub struct HistoryBody {
     pub gaps: Vec<SpanBody>,
     /// The spans that samples repeat, because the clock was set back.
     pub repeated: Vec<SpanBody>,
+    /// The changes of the levels of the features of the resource, the oldest first, at most 256.
+    #[serde(default)]
+    pub marks: Vec<LevelMarkBody>,
+    /// The marks of the last 24 hours that were dropped because there were more, or because
+    /// `metering.history` is too small.
+    #[serde(default)]
+    pub marks_dropped: u64,
     /// The samples, the oldest first: of 10 seconds in the last hour and of a minute before.
     pub samples: Vec<HistorySampleBody>,
+}
+
+/// A change of the level of a feature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LevelMarkBody {
+    /// When, as RFC 3339.
+    pub at: String,
+    /// The feature.
+    pub feature: String,
+    /// The level from then on, with the class or the part of the tenants that has it.
+    pub level: String,
+    /// Whether it is worse than the one before.
+    pub is_worse: bool,
+    /// Whether the feature only shows its level.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_shadow: bool,
 }
 
 /// A span of time.

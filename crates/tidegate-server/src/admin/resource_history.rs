@@ -7,9 +7,10 @@ use tidegate_core::Timestamp;
 use tidegate_engine::{ResourceShare, RowName};
 use tidegate_net::reply::{self, Reply};
 use tidegate_overload::{
-    AreaMeasure, AreaOwner, HistorySample, HistorySet, OTHER_NAME, ResourceHistory, SpanShares, areas,
+    AreaMeasure, AreaOwner, HistorySample, HistorySet, LevelMark, OTHER_NAME, ResourceHistory, SpanShares,
+    areas,
 };
-use tidegate_wire::resource_history::{AreaBody, HistoryBody, HistorySampleBody, SpanBody};
+use tidegate_wire::resource_history::{AreaBody, HistoryBody, HistorySampleBody, LevelMarkBody, SpanBody};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::api::parameters::{Accepted, Parameters};
@@ -60,11 +61,14 @@ impl DaemonContext {
                 }
             }
             histories.observe(in_force.engine.resource_pressures(), now);
+            for (name, levels) in in_force.config.planes.all_levels() {
+                histories.set_levels(name, levels);
+            }
         });
     }
 
     /// Runs with the histories of all resources, of which one caller at a time has use.
-    fn with_histories<R>(&self, run: impl FnOnce(&mut HistorySet) -> R) -> R {
+    pub(crate) fn with_histories<R>(&self, run: impl FnOnce(&mut HistorySet) -> R) -> R {
         // No call leaves them half changed.
         run(&mut self.histories.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -123,6 +127,8 @@ fn body(resource: &str, history: &ResourceHistory, by: AreaOwner, since: Timesta
         dropped: history.dropped(),
         gaps,
         repeated,
+        marks: history.marks().filter(|mark| mark.at > since).map(mark_body).collect(),
+        marks_dropped: history.marks_dropped(),
         samples: shown.map(|sample| sample_body(sample, by)).collect(),
     }
 }
@@ -149,6 +155,16 @@ fn sample_body(sample: &HistorySample, by: AreaOwner) -> HistorySampleBody {
         refused_units: sample.refused_units,
         divided_by: AreaMeasure::from_sample(sample).as_str().to_owned(),
         areas: areas(sample, by).into_iter().map(area).collect(),
+    }
+}
+
+fn mark_body(mark: &LevelMark) -> LevelMarkBody {
+    LevelMarkBody {
+        at: instant(mark.at),
+        feature: mark.feature.to_string(),
+        level: mark.level.to_string(),
+        is_worse: mark.is_worse,
+        is_shadow: mark.is_shadow,
     }
 }
 

@@ -205,7 +205,7 @@ fn millis(duration: Duration) -> f64 {
 }
 
 /// To a millionth: a smoothed value on its way to zero is not told as 8.6e-43.
-fn figure(value: f64) -> f64 {
+pub(crate) fn figure(value: f64) -> f64 {
     const PARTS: f64 = 1e6;
     if value.abs() < 1e9 { (value * PARTS).round() / PARTS + 0.0 } else { value }
 }

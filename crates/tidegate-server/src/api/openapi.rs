@@ -18,6 +18,9 @@ use tidegate_wire::explanation::{
     LoadExplanation, NumbersOf, PlaneExplanation, Unmatched,
 };
 use tidegate_wire::fault::FaultBody;
+use tidegate_wire::features::{
+    ClassLevelBody, FeatureBody, FeaturePinBody, FeaturePinRequest, FeatureUnpinRequest, FeaturesBody,
+};
 use tidegate_wire::operation::{
     AccessBody, AccessKind, Block, Check, Explain, IndexWriteBody, OutcomeBody, Refund, Release, Report,
     Reserve, Reset, Settle,
@@ -25,7 +28,7 @@ use tidegate_wire::operation::{
 use tidegate_wire::permits::{PermitBody, PermitsBody};
 use tidegate_wire::problem::RefusalBody;
 use tidegate_wire::refused_keys::{LimitCountBody, ReasonCountBody, RefusedKeyBody, TopKeysBody};
-use tidegate_wire::resource_history::{AreaBody, HistoryBody, HistorySampleBody, SpanBody};
+use tidegate_wire::resource_history::{AreaBody, HistoryBody, HistorySampleBody, LevelMarkBody, SpanBody};
 use tidegate_wire::resources::{
     ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
 };
@@ -127,7 +130,14 @@ use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, L
         HistoryBody,
         HistorySampleBody,
         AreaBody,
+        LevelMarkBody,
         SpanBody,
+        FeaturesBody,
+        FeatureBody,
+        ClassLevelBody,
+        FeaturePinBody,
+        FeaturePinRequest,
+        FeatureUnpinRequest,
         ResourcesBody,
         ResourceBody,
         CursorBody,

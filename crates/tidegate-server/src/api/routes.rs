@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use http::{HeaderValue, StatusCode};
 use tidegate_net::reply;
 
-use crate::admin::{self, blocks, explain, overrides, permits, resource_history, resources, tables, usage};
+use crate::admin::{
+    self, blocks, explain, features, overrides, permits, resource_history, resources, tables, usage,
+};
 use crate::api::route::{Route, RouteTable};
 use crate::api::{authorize, operations};
 use crate::grpc;
@@ -32,6 +34,7 @@ pub(crate) static ROUTES: LazyLock<RouteTable> = LazyLock::new(|| {
         tables::ROUTES,
         resources::ROUTES,
         resource_history::ROUTES,
+        features::ROUTES,
         usage::ROUTES,
         &[DESCRIPTION],
     ];

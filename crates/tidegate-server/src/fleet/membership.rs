@@ -125,6 +125,7 @@ impl DaemonContext {
         for note in read(NoteKind::Block).await? {
             kept(engine.restore_block(&note, now));
         }
+        kept(engine.restore_feature_pins(&read(NoteKind::FeaturePin).await?, now));
         if is_first {
             self.history.restore(&read(NoteKind::Audit).await?);
         }
@@ -180,7 +181,7 @@ impl DaemonContext {
                 NoteChange::Put(note) | NoteChange::Create(note) => note.kind,
                 NoteChange::Remove { kind, .. } => *kind,
             };
-            matches!(kind, NoteKind::Override | NoteKind::Block)
+            matches!(kind, NoteKind::Override | NoteKind::Block | NoteKind::FeaturePin)
         };
         let has_room = batch.mode == BatchMode::Each && batch.operations.len() < Batch::OPERATIONS_MAX;
         if !has_room || !batch.notes.iter().any(is_shared) {

@@ -15,12 +15,13 @@ use tidegate_store::{Circuit, FleetStats, Rejected};
 use tidegate_store_redb::RedbStore;
 
 use super::series::SeriesEncoder;
-use super::{DaemonCounters, encode_durations, help, planes, usage};
+use super::{DaemonCounters, encode_durations, features, help, planes, usage};
 use crate::fleet::members::Members;
 use crate::fleet::shared_store::SharedStore;
 use crate::in_force::InForce;
 use crate::metrics::process_metrics;
 use crate::records::decisions::Decisions;
+use crate::records::feature_log::FeatureLog;
 use crate::reload::reload_status::Changes;
 use tidegate_clock::Clock;
 
@@ -35,6 +36,7 @@ pub(crate) struct MetricSources {
     pub(crate) members: Option<Arc<Members>>,
     pub(crate) decisions: Option<Arc<Decisions>>,
     pub(crate) counters: Arc<DaemonCounters>,
+    pub(crate) feature_log: Arc<FeatureLog>,
 }
 
 tidegate_core::debug_fields!(MetricSources {});
@@ -164,6 +166,7 @@ impl Collector for MetricSources {
             page.one(name, &ConstCounter::new(value))?;
         }
         planes::encode(&mut page, &in_force.engine, now)?;
+        features::encode(&mut page, &in_force.engine, &self.feature_log, now)?;
         usage::encode(&mut page, &in_force.engine)?;
         let listeners = connections.by_listener().into_iter();
         let listeners = listeners.map(|(listener, count)| ([("listener", listener)], count));

@@ -24,6 +24,7 @@ mod explain;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 mod feature_levels;
+mod feature_operations;
 mod features;
 mod field;
 mod grpc;

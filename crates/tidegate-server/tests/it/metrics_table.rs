@@ -132,7 +132,7 @@ async fn with_every_part(families: &mut Families) {
 store: {{ kind: embedded, path: \"{path}/store\" }}
 log: {{ decisions: {{ path: \"{path}/decisions.log\" }} }}
 envoy_ratelimit: {{ path: \"{path}/files\" }}
-features: [search]
+features: [search, {{ name: thumbnails, levels: [{{ name: full, cost: 1 }}, {{ name: off, cost: 0 }}] }}]
 namespaces:
   api:
     limits: [{{ name: all, rate: 1/m, burst: 1 }}, {{ name: tried, rate: 1/m, mode: shadow }}]

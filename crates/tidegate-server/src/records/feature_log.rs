@@ -1,0 +1,223 @@
+//! Log lines and counts about changes of features. One task takes the events, after each tick of
+//! the engine.
+//!
+//! A flapping load must not become a flood of lines: further ones than [`LINES_MAX`] in a [`SPAN`]
+//! are counted, and the next line reports their number.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_core::Timestamp;
+use tidegate_core::display::HumanDuration;
+use tidegate_overload::{
+    COHORTS, FeatureCause, FeatureChange, FeatureConfig, FeatureEvent, LevelMark, OnDisable,
+};
+
+use crate::context::DaemonContext;
+use crate::planes::PlaneSettings;
+
+/// How long lines are counted together.
+const SPAN: Duration = Duration::from_secs(10);
+
+/// The most lines in a [`SPAN`].
+const LINES_MAX: u32 = 100;
+
+/// The changes of the levels of one feature since the daemon started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LevelChanges {
+    /// Changes to a worse level.
+    pub(crate) down: u64,
+    /// Changes to a better level.
+    pub(crate) up: u64,
+}
+
+/// The counts of changes, and of the lines that were written about them.
+#[derive(Debug, Default)]
+pub(crate) struct FeatureLog(Mutex<FeatureCounts>);
+
+#[derive(Debug, Default)]
+struct FeatureCounts {
+    changes: BTreeMap<Arc<str>, LevelChanges>,
+    /// The number of the span that `written` belongs to.
+    span: u64,
+    written: u32,
+    suppressed: u64,
+}
+
+impl FeatureLog {
+    /// The changes of a feature.
+    pub(crate) fn changes(&self, feature: &str) -> LevelChanges {
+        self.with(|counts| counts.changes.get(feature).copied().unwrap_or_default())
+    }
+
+    /// Counts a change; forgets the counts of features that the policy has no more.
+    fn count(&self, change: &FeatureChange, is_worse: bool, policy: &PlaneSettings) {
+        self.with(|counts| {
+            if !counts.changes.contains_key(&change.feature) {
+                counts.changes.retain(|name, _| policy.feature(name).is_some());
+            }
+            let of = counts.changes.entry(Arc::clone(&change.feature)).or_default();
+            let count = if is_worse { &mut of.down } else { &mut of.up };
+            *count = count.saturating_add(1);
+        });
+    }
+
+    /// How many lines were suppressed since the last one, or `None` if this one is.
+    fn take_line(&self, now: Timestamp) -> Option<u64> {
+        self.with(|counts| {
+            // One more than its number, so that the first span differs from none.
+            let span = now.as_nanos() / SPAN.as_nanos() as u64 + 1;
+            if counts.span != span {
+                (counts.span, counts.written) = (span, 0);
+            }
+            if counts.written >= LINES_MAX {
+                counts.suppressed = counts.suppressed.saturating_add(1);
+                return None;
+            }
+            counts.written += 1;
+            Some(core::mem::take(&mut counts.suppressed))
+        })
+    }
+
+    fn with<R>(&self, run: impl FnOnce(&mut FeatureCounts) -> R) -> R {
+        // A panic elsewhere leaves counts, which are readable at any time.
+        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Writes the line of an event, unless too many were written.
+    fn write(&self, event: &FeatureEvent, now: Timestamp) {
+        let Some(suppressed) = self.take_line(now) else { return };
+        let suppressed = (suppressed > 0).then_some(suppressed);
+        match event {
+            FeatureEvent::Changed(change) => tracing::info!(
+                target: "tidegate::feature",
+                feature = &*change.feature,
+                resource = change.resource.as_deref(),
+                class = change.class.map(tidegate_core::Class::as_str),
+                from = &*change.from,
+                to = &*change.to,
+                tenants = (change.moved > 0).then(|| format!("{} of {COHORTS} cohorts", change.moved)),
+                reason = change.cause.as_str(),
+                pressure = change.pressure,
+                signal = change.signal,
+                shadow = change.is_shadow.then_some(true),
+                suppressed,
+                "the level of a feature has changed"
+            ),
+            FeatureEvent::Released { feature, after, .. } => tracing::info!(
+                target: "tidegate::feature",
+                feature = &**feature,
+                after = %HumanDuration(*after),
+                suppressed,
+                "the work of a feature that was switched off has ended"
+            ),
+            FeatureEvent::SignalLost { resource, signal, .. } => tracing::warn!(
+                target: "tidegate::feature",
+                resource = resource.as_deref(),
+                signal,
+                suppressed,
+                "a signal has had no value for a minute while features are degraded; their levels follow the other signals"
+            ),
+            FeatureEvent::Pinned { feature, level, until, .. } => tracing::info!(
+                target: "tidegate::feature",
+                feature = &**feature,
+                level = &**level,
+                until = %until.to_whole_millis(),
+                suppressed,
+                "a feature is pinned"
+            ),
+            FeatureEvent::Unpinned { feature, level, has_expired, .. } => tracing::info!(
+                target: "tidegate::feature",
+                feature = &**feature,
+                level = &**level,
+                expired = has_expired,
+                suppressed,
+                "the pin of a feature has ended; its level follows the load again"
+            ),
+            _ => {}
+        }
+    }
+}
+
+impl DaemonContext {
+    /// Takes the changes of features since the last tick: writes log lines, counts changes, and
+    /// marks them in the histories of their resources.
+    pub(crate) fn follow_features(&self) {
+        let (in_force, now) = (self.in_force.load(), self.clock.now());
+        for event in in_force.engine.take_feature_events() {
+            self.feature_log.write(&event, now);
+            let FeatureEvent::Changed(change) = event else { continue };
+            let Some(feature) = in_force.config.planes.feature(&change.feature) else { continue };
+            let is_worse = is_worse(&change, feature);
+            self.feature_log.count(&change, is_worse, &in_force.config.planes);
+            if let Some(resource) = &change.resource {
+                self.with_histories(|histories| histories.mark(resource, mark(&change, feature, is_worse)));
+            }
+            if is_worse && cancels_work(&change, feature) {
+                self.cancel_work_of_feature(&change.feature);
+            }
+        }
+    }
+
+    /// Called when a feature with `on_disable: cancel` was switched off: its work in flight is to be
+    /// cancelled once its grace is over.
+    #[expect(clippy::unused_self, reason = "the place where the tasks of its requests are woken")]
+    fn cancel_work_of_feature(&self, feature: &str) {
+        tracing::debug!(target: "tidegate::feature", feature, "the work in flight of a feature is cancelled after its grace");
+    }
+}
+
+/// Whether requests get a worse level by a change.
+fn is_worse(change: &FeatureChange, feature: &FeatureConfig) -> bool {
+    let position = |name: &str| feature.levels.iter().position(|level| level.name == *name);
+    match change.cause {
+        FeatureCause::Pressure => true,
+        FeatureCause::Room => false,
+        _ => position(&change.to) > position(&change.from),
+    }
+}
+
+/// Whether work in flight is to be cancelled because of a change.
+fn cancels_work(change: &FeatureChange, feature: &FeatureConfig) -> bool {
+    let is_off = feature.levels.iter().any(|level| level.name == *change.to && level.is_off());
+    is_off && !change.is_shadow && matches!(feature.on_disable, OnDisable::Cancel { .. })
+}
+
+/// A change as a mark in the history of its resource: the level after it, with the class or the part
+/// of the tenants that has it.
+fn mark(change: &FeatureChange, feature: &FeatureConfig, is_worse: bool) -> LevelMark {
+    let place = feature.levels.iter().position(|level| level.name == *change.to);
+    // The cohorts that have moved have the level after `to`.
+    let next = place.and_then(|place| feature.levels.get(place + 1)).filter(|_| change.moved > 0);
+    let level: Arc<str> = match (next, change.class) {
+        (Some(next), _) => {
+            let percent = u32::from(change.moved) * 100 / u32::from(COHORTS);
+            format!("{} for {percent} % of tenants", next.name).into()
+        }
+        (None, Some(class)) => format!("{} for {}", change.to, class.as_str()).into(),
+        (None, None) => Arc::clone(&change.to),
+    };
+    LevelMark {
+        at: change.at,
+        feature: Arc::clone(&change.feature),
+        level,
+        is_worse,
+        is_shadow: change.is_shadow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_changes_writes_no_more_lines_than_the_bound_and_says_how_many_were_left_out() {
+        let log = FeatureLog::default();
+        let at = Timestamp::from_secs(1_000_000);
+        let lines = (0..1000).filter(|_| log.take_line(at).is_some()).count();
+        assert_eq!(lines, LINES_MAX as usize);
+        assert_eq!(log.take_line(at.saturating_add(SPAN)), Some(900));
+        assert_eq!(log.take_line(at.saturating_add(SPAN)), Some(0));
+    }
+}
