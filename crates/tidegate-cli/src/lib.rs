@@ -14,9 +14,11 @@ mod columns;
 mod command_pages;
 mod exit;
 mod explain;
+mod features;
 mod first_minute;
 mod leases;
 mod limits;
+mod local_time;
 mod logging;
 mod overrides;
 mod permits;
@@ -58,6 +60,7 @@ pub fn run() -> ExitCode {
         Command::Permits(arguments) => permits::run(&arguments),
         Command::Leases(arguments) => leases::run(&arguments),
         Command::Resources(arguments) => resources::run(&arguments),
+        Command::Features(arguments) => features::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),

@@ -10,15 +10,15 @@ const MINUTE_MS: i64 = 60_000;
 
 /// The time zone of the machine, or that of `TZ`.
 #[derive(Clone, Debug)]
-pub(super) struct LocalTime(TimeZone);
+pub(crate) struct LocalTime(TimeZone);
 
 impl LocalTime {
-    pub(super) fn system() -> Self {
+    pub(crate) fn system() -> Self {
         Self(TimeZone::system())
     }
 
     #[cfg(test)]
-    pub(super) fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         Self(TimeZone::get(name).unwrap())
     }
 
@@ -27,12 +27,20 @@ impl LocalTime {
     }
 
     /// Hour and minute: `14:05`.
-    pub(super) fn clock(&self, at_ms: i64) -> String {
+    pub(crate) fn clock(&self, at_ms: i64) -> String {
         self.zoned(at_ms).strftime("%H:%M").to_string()
     }
 
+    /// Hour and minute of an instant of the day of `now_ms`, with the date of another day: `14:05`,
+    /// or `28 Nov, 14:05`.
+    pub(crate) fn day_clock(&self, at_ms: i64, now_ms: i64) -> String {
+        let at = self.zoned(at_ms);
+        let is_today = at.date() == self.zoned(now_ms).date();
+        at.strftime(if is_today { "%H:%M" } else { "%-d %b, %H:%M" }).to_string()
+    }
+
     /// A span in words: `29 Nov 2026, 13:05 to 14:05 CET`, with seconds if it is short.
-    pub(super) fn span(&self, from_ms: i64, until_ms: i64) -> String {
+    pub(crate) fn span(&self, from_ms: i64, until_ms: i64) -> String {
         let (from, until) = (self.zoned(from_ms), self.zoned(until_ms));
         let clock = if until_ms - from_ms < 5 * MINUTE_MS { "%H:%M:%S" } else { "%H:%M" };
         let begin = from.strftime(&format!("%-d %b %Y, {clock}")).to_string();
@@ -41,7 +49,7 @@ impl LocalTime {
     }
 
     /// At most `count` round instants in a span, each with its hour and minute.
-    pub(super) fn marks(&self, (from_ms, until_ms): (i64, i64), count: usize) -> Vec<(i64, String)> {
+    pub(crate) fn marks(&self, (from_ms, until_ms): (i64, i64), count: usize) -> Vec<(i64, String)> {
         let minutes = (until_ms - from_ms) / MINUTE_MS;
         let count = i64::try_from(count).unwrap_or(i64::MAX).max(1);
         let fits = STEPS.into_iter().find(|step| minutes / step < count);
@@ -62,7 +70,7 @@ impl LocalTime {
 }
 
 /// Milliseconds since 1970 of an instant of RFC 3339.
-pub(super) fn millis_of(text: &str) -> Option<i64> {
+pub(crate) fn millis_of(text: &str) -> Option<i64> {
     Some(text.parse::<Timestamp>().ok()?.as_millisecond())
 }
 
@@ -85,6 +93,16 @@ mod tests {
             texts("UTC", day, 9),
             ["12:00", "15:00", "18:00", "21:00", "00:00", "03:00", "06:00", "09:00", "12:00"]
         );
+    }
+
+    #[test]
+    fn an_instant_of_another_day_has_its_date() {
+        let zone = LocalTime::named("Europe/Berlin");
+        let at = |text: &str| millis_of(text).unwrap();
+        let clock = |text: &str| zone.day_clock(at(text), at("2026-11-29T12:05:00Z"));
+        assert_eq!(clock("2026-11-29T13:05:00Z"), "14:05");
+        assert_eq!(clock("2026-11-28T23:30:00Z"), "00:30");
+        assert_eq!(clock("2026-11-28T22:30:00Z"), "28 Nov, 23:30");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! `tidegate resources`.
 
 mod history;
-mod local_time;
 mod picture;
 mod svg_plot;
 mod terminal_plot;

@@ -74,6 +74,73 @@ fn usage_column(text: &str) -> Result<UsageColumn, String> {
 }
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Features {
+    #[command(subcommand)]
+    pub(crate) action: Option<FeaturesAction>,
+    /// The feature to show; without it, all that have levels
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) daemons: MemberDaemons,
+    /// Print the answer as one JSON object, as the HTTP API gives it; of several members {"members"}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FeaturesAction {
+    /// Pin a feature at a level for a while, whatever the load is, at all members
+    ///
+    /// The level changes at once at the member that is asked, and at the others within seconds. A
+    /// pin that is there already is replaced. The command needs the verb `feature` in all
+    /// namespaces.
+    Pin(PinFeature),
+    /// End the pin of a feature, so that its level follows the load again
+    Unpin(UnpinFeature),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PinFeature {
+    /// The feature
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The name of the level, one of those of the feature [example: off]
+    #[arg(value_name = "LEVEL")]
+    pub(crate) level: String,
+    /// How long, at most 30d [example: 10m]
+    #[arg(long = "for", value_name = "SPAN", value_parser = span)]
+    pub(crate) span: Duration,
+    #[command(flatten)]
+    pub(crate) author: PinAuthor,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct UnpinFeature {
+    /// The feature
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) author: PinAuthor,
+}
+
+/// The author of a change of a pin, and the daemon that is asked.
+#[derive(Args, Debug)]
+pub(crate) struct PinAuthor {
+    /// The person or tool, for the audit log
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print the feature as one JSON object, as the HTTP API gives it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Override {
     #[command(subcommand)]
     pub(crate) action: OverrideAction,

@@ -7,13 +7,13 @@ use std::path::Path;
 use console::Term;
 use tidegate_wire::resource_history::HistoryBody;
 
-use super::local_time::LocalTime;
 use super::picture::HistoryPicture;
 use super::svg_plot;
 use super::terminal_plot::{self, TerminalLook};
 use crate::arguments::request::{Resources, word};
 use crate::client::{self, ClientError, encoded, print, target, wait_for};
 use crate::exit::{Exit, complain};
+use crate::local_time::LocalTime;
 
 /// The columns of a picture that is not shown on a terminal.
 const COLUMNS: usize = 80;

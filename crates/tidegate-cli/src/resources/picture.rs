@@ -6,8 +6,8 @@ use tidegate_sim::kit::chart::AreaShade;
 use tidegate_wire::resource_history::{HistoryBody, HistorySampleBody};
 use tidegate_wire::text::shortened;
 
-use super::local_time::{LocalTime, millis_of};
 use crate::columns::one_line;
+use crate::local_time::{LocalTime, millis_of};
 
 /// How many areas have a colour of their own. The others are one area.
 const OWN_AREAS: usize = 6;
@@ -21,6 +21,9 @@ const UNATTRIBUTED: &str = "unattributed";
 
 /// How many areas the sentence about the highest pressure names.
 const NAMED_AT_HIGHEST: usize = 3;
+
+/// The most changes of levels that a picture shows; it names the last ones.
+const CHANGES_MAX: usize = 8;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -46,6 +49,8 @@ pub(super) struct HistoryPicture {
     pub(super) top: f64,
     /// Sentences about what the picture does not show.
     pub(super) notes: Vec<String>,
+    /// The last changes of levels of features in the span, the oldest first.
+    pub(super) changes: Vec<PictureChange>,
     /// The measure that areas are parts of, in words.
     pub(super) measure: &'static str,
 }
@@ -59,6 +64,24 @@ pub(super) struct PictureArea {
     pub(super) part: f64,
     /// Its height in each column.
     pub(super) heights: Vec<f64>,
+}
+
+/// A change of the level of a feature.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PictureChange {
+    /// Its place in the span, 0 at the beginning and 1 at the end.
+    pub(super) part: f64,
+    /// The feature and its level: `thumbnails off`.
+    pub(super) name: String,
+    /// Whether the level is worse than the one before.
+    pub(super) is_worse: bool,
+}
+
+impl PictureChange {
+    /// The sign of its direction.
+    pub(super) const fn sign(&self) -> char {
+        if self.is_worse { '▼' } else { '▲' }
+    }
 }
 
 /// A sample between two instants in milliseconds.
@@ -98,6 +121,7 @@ impl HistoryPicture {
             grid.add(sample);
         }
         let mut notes = notes(history, span.0, zone);
+        let changes = changes(history, span, zone, &mut notes);
         notes.splice(0..0, highest(&samples, span.0, zone));
         let (soft, hard) = (last.body.soft, last.body.hard);
         let mut picture = Self {
@@ -111,6 +135,7 @@ impl HistoryPicture {
             hard,
             top: 0.0,
             notes,
+            changes,
             measure: measure(&samples),
         };
         let highest = (0..columns).map(|column| picture.pressure(column)).fold(0.0, f64::max);
@@ -158,6 +183,40 @@ fn highest(samples: &[TimedSample<'_>], from: i64, zone: &LocalTime) -> Option<S
     let words: Vec<String> = words.collect();
     let begin = if words.is_empty() { "" } else { ": " };
     Some(format!("Highest {pressure:.2} at {}{begin}{}.", zone.clock(sample.from), words.join(", ")))
+}
+
+/// The last changes of levels in the span, with a sentence that has their times.
+#[expect(clippy::cast_precision_loss, reason = "milliseconds of a day")]
+fn changes(
+    history: &HistoryBody,
+    (from, until): (i64, i64),
+    zone: &LocalTime,
+    notes: &mut Vec<String>,
+) -> Vec<PictureChange> {
+    let marks = history.marks.iter().filter_map(|mark| Some((millis_of(&mark.at)?, mark)));
+    let shown: Vec<_> = marks.filter(|(at, _)| (from..=until).contains(at)).collect();
+    let earlier = shown.len().saturating_sub(CHANGES_MAX);
+    let mut words = Vec::new();
+    let mut changes = Vec::new();
+    for (at, mark) in &shown[earlier..] {
+        let name = |name: &str| one_line(shortened(name, NAME_BYTES).as_ref());
+        let shadow = if mark.is_shadow { " (shadow)" } else { "" };
+        let change = PictureChange {
+            part: (at - from) as f64 / (until - from).max(1) as f64,
+            name: format!("{} {}{shadow}", name(&mark.feature), name(&mark.level)),
+            is_worse: mark.is_worse,
+        };
+        words.push(format!("{} at {}", change.name, zone.clock(*at)));
+        changes.push(change);
+    }
+    if !words.is_empty() {
+        let more = if earlier > 0 { format!(", after {earlier} changes before") } else { String::new() };
+        notes.push(format!("Levels of features: {}{more}.", words.join(", ")));
+    }
+    if history.marks_dropped > 0 {
+        notes.push(format!("{} changes of levels were dropped, the oldest first.", history.marks_dropped));
+    }
+    changes
 }
 
 /// Sentences about breaks and about samples that are missing.
@@ -292,7 +351,7 @@ impl<'a> ColumnGrid<'a> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_wire::resource_history::{AreaBody, SpanBody};
+    use tidegate_wire::resource_history::{AreaBody, LevelMarkBody, SpanBody};
 
     use super::*;
 
@@ -331,6 +390,8 @@ mod tests {
             dropped: 0,
             gaps: Vec::new(),
             repeated: Vec::new(),
+            marks: Vec::new(),
+            marks_dropped: 0,
             samples,
         }
     }
@@ -422,6 +483,32 @@ mod tests {
         assert_near(area(&picture, "a"), &[0.2, 0.4]);
         assert_eq!(picture.notes.len(), 3, "{:?}", picture.notes);
         assert!(picture.notes[2].contains("7 samples were dropped"), "{:?}", picture.notes);
+    }
+
+    #[test]
+    fn changes_of_levels_stand_at_their_place_and_are_told_with_their_times() {
+        let mut history = history(vec![sample(0, 3600, &[("a", 0.2)])]);
+        let mark = |second: i64, level: &str, is_worse: bool| LevelMarkBody {
+            at: at(second),
+            feature: "thumbnails".to_owned(),
+            level: level.to_owned(),
+            is_worse,
+            is_shadow: false,
+        };
+        history.marks = vec![mark(-1, "gone", true), mark(900, "off", true), mark(2700, "full", false)];
+        let drawn = picture(&history, 24, 4);
+        let names: Vec<_> =
+            drawn.changes.iter().map(|one| (one.part, one.name.as_str(), one.sign())).collect();
+        assert_eq!(names, [(0.25, "thumbnails off", '▼'), (0.75, "thumbnails full", '▲')]);
+        let told = "Levels of features: thumbnails off at 12:15, thumbnails full at 12:45.";
+        assert_eq!(drawn.notes[1..], [told]);
+        // A flood of changes is no flood of words.
+        history.marks = (0..200).map(|second| mark(second, "off", true)).collect();
+        history.marks_dropped = 3;
+        let drawn = picture(&history, 24, 4);
+        assert_eq!(drawn.changes.len(), CHANGES_MAX);
+        assert!(drawn.notes[1].ends_with(", after 192 changes before."), "{:?}", drawn.notes);
+        assert!(drawn.notes[2].starts_with("3 changes"), "{:?}", drawn.notes);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The picture of a resource as an SVG file.
 
 use tidegate_sim::kit::ChartError;
-use tidegate_sim::kit::chart::{AreaChart, StackedArea};
+use tidegate_sim::kit::chart::{AreaChart, ChartEvent, StackedArea};
 
-use super::local_time::LocalTime;
-use super::picture::HistoryPicture;
+use super::picture::{HistoryPicture, PictureChange};
+use crate::local_time::LocalTime;
 
 /// How many columns a file has: one for two pixels, or for each ten seconds of an hour.
 pub(super) const COLUMNS: usize = 344;
@@ -47,8 +47,13 @@ pub(super) fn svg(picture: &HistoryPicture, zone: &LocalTime) -> Result<String, 
         hard: picture.hard,
         above_name: "refused units".to_owned(),
         above: picture.refused.clone(),
+        events: picture.changes.iter().map(event).collect(),
         marks: marks.map(|(at, text)| (part(at), text)).collect(),
         notes: picture.notes.clone(),
     };
     chart.draw()
+}
+
+fn event(change: &PictureChange) -> ChartEvent {
+    ChartEvent { part: change.part, name: format!("{} {}", change.sign(), change.name) }
 }

@@ -5,12 +5,15 @@ use std::fmt::Write as _;
 use console::Style;
 use tidegate_sim::kit::chart::AreaShade;
 
-use super::local_time::LocalTime;
-use super::picture::{HistoryPicture, PictureArea};
+use super::picture::{HistoryPicture, PictureArea, PictureChange};
+use crate::local_time::LocalTime;
 
 /// The lines of the areas, and of the refused units above.
 const ROWS: usize = 18;
 const ABOVE_ROWS: usize = 2;
+
+/// The most lines of names of changes, between them.
+const CHANGE_ROWS: usize = 3;
 
 /// The columns left of the areas, and right of them.
 const LEFT: usize = 6;
@@ -34,6 +37,7 @@ const IDLE_COLOR: u8 = 240;
 const SOFT_COLOR: u8 = 136;
 const HARD_COLOR: u8 = 196;
 const REFUSED_COLOR: u8 = 135;
+const CHANGE_COLOR: u8 = 39;
 
 /// The colour of `soft` on an area, which is about as bright as its own.
 const SOFT_ON_AREA_COLOR: u8 = 16;
@@ -78,6 +82,7 @@ pub(super) fn text(picture: &HistoryPicture, zone: &LocalTime, look: TerminalLoo
     let _ = writeln!(text, "{}, {}", picture.title(), picture.measure);
     let _ = writeln!(text, "{}", zone.span(picture.span.0, picture.span.1));
     write_refused(&mut text, picture, look);
+    write_changes(&mut text, picture, look);
     write_areas(&mut text, picture, look);
     write_time(&mut text, picture, zone, look);
     write_legend(&mut text, picture, look);
@@ -119,6 +124,52 @@ fn write_refused(text: &mut String, picture: &HistoryPicture, look: TerminalLook
             .collect();
         let _ = writeln!(text, "{:LEFT$}{}", "", look.paint(line.trim_end(), Some(REFUSED_COLOR), None));
     }
+}
+
+/// The changes of levels of features: the sign of each above its column, with its name where that
+/// fits.
+fn write_changes(text: &mut String, picture: &HistoryPicture, look: TerminalLook) {
+    let columns = look.plot_columns();
+    let mut rows: Vec<Vec<char>> = Vec::new();
+    for change in &picture.changes {
+        let place = column_of(change, columns);
+        let label: Vec<char> = format!("{} {}", change.sign(), change.name).chars().collect();
+        // A name that would end behind the areas stands left of its sign.
+        let (begin, label) = if place + label.len() <= columns || place + 1 < label.len() {
+            (place, label)
+        } else {
+            let words = label[2..].iter().chain(&[' ', label[0]]).copied().collect::<Vec<_>>();
+            (place + 1 - words.len(), words)
+        };
+        let is_free = |row: &Vec<char>| {
+            let end = (begin + label.len() + 1).min(columns);
+            row[begin.saturating_sub(1)..end].iter().all(|sign| *sign == ' ')
+        };
+        let row = match rows.iter().position(is_free) {
+            Some(row) => row,
+            None if rows.len() < CHANGE_ROWS => {
+                rows.push(vec![' '; columns]);
+                rows.len() - 1
+            }
+            None => {
+                // Its sign alone; the sentence below the picture has its name.
+                rows[CHANGE_ROWS - 1][place] = change.sign();
+                continue;
+            }
+        };
+        for (cell, sign) in rows[row][begin..].iter_mut().zip(label) {
+            *cell = sign;
+        }
+    }
+    for row in rows {
+        let line: String = row.into_iter().collect();
+        let _ = writeln!(text, "{:LEFT$}{}", "", look.paint(line.trim_end(), Some(CHANGE_COLOR), None));
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a column of a terminal")]
+fn column_of(change: &PictureChange, columns: usize) -> usize {
+    ((change.part * cells(columns)).max(0.0) as usize).min(columns.saturating_sub(1))
 }
 
 fn rate(value: f64) -> String {
@@ -305,6 +356,7 @@ mod tests {
             hard: 0.9,
             top: 1.0,
             notes: Vec::new(),
+            changes: Vec::new(),
             measure: "divided by units",
         }
     }
@@ -330,6 +382,33 @@ mod tests {
         assert_eq!(cell(&[most, 1.0], 0, false), FILLS[0]);
         assert_eq!(cell(&[most / 2.0, 1.0], 0, false), FILLS[1]);
         assert_eq!(cell(&[most / 2.0], 0, false), " ");
+    }
+
+    #[test]
+    fn changes_have_their_names_on_lines_that_do_not_touch_each_other() {
+        let look = TerminalLook::of_width(40, false);
+        let drawn = |changes: &[(f64, &str, bool)]| {
+            let mut picture = picture(&[0.5]);
+            let change = |(part, name, is_worse): &(f64, &str, bool)| PictureChange {
+                part: *part,
+                name: (*name).to_owned(),
+                is_worse: *is_worse,
+            };
+            picture.changes = changes.iter().map(change).collect();
+            let mut text = String::new();
+            write_changes(&mut text, &picture, look);
+            text
+        };
+        assert_eq!(drawn(&[]), "");
+        let [left, indent] = [" ".repeat(LEFT), " ".repeat(LEFT + 14)];
+        assert_eq!(
+            drawn(&[(0.0, "a off", true), (0.5, "a full", false)]),
+            format!("{left}▼ a off       ▲ a full\n")
+        );
+        assert_eq!(drawn(&[(1.0, "a off", true)]), format!("{left}{}a off ▼\n", " ".repeat(21)));
+        let near =
+            [(0.5, "a off", true), (0.53, "a full", false), (0.56, "b off", true), (0.6, "c off", true)];
+        assert_eq!(drawn(&near), format!("{indent}▼ a off\n{indent}▲ a full\n{indent} ▼▼b off\n"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod deploy;
 mod documents;
 
 mod durable;
+mod features;
 mod fleet;
 mod gateways;
 mod kill;

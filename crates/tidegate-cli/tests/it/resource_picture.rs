@@ -79,3 +79,37 @@ fn a_saved_answer_is_printed_as_it_was_saved() {
     assert_eq!(code, 0);
     assert_eq!(read(&out), read(&std::fs::read_to_string(root().join(SAVED)).unwrap()));
 }
+
+/// The committed history with a feature that was switched off and came back, in a file.
+fn with_changes(folder: &TemporaryFolder) -> String {
+    let text = std::fs::read_to_string(root().join(SAVED)).unwrap();
+    let mut history: serde_json::Value = serde_json::from_str(&text).unwrap();
+    history["marks"] = serde_json::json!([
+        { "at": "2026-11-29T12:46:30Z", "feature": "thumbnails", "level": "480p", "is_worse": true },
+        { "at": "2026-11-29T12:47:00Z", "feature": "thumbnails", "level": "off", "is_worse": true },
+        { "at": "2026-11-29T12:57:30Z", "feature": "thumbnails", "level": "full", "is_worse": false },
+    ]);
+    folder.write("changes.json", history.to_string()).display().to_string()
+}
+
+#[test]
+fn changes_of_levels_of_features_are_marks_in_both_pictures() {
+    let folder = TemporaryFolder::new();
+    let saved = with_changes(&folder);
+    let (code, out, err) = run(&["resources", "--saved", &saved, "--plot"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let lines: Vec<&str> = out.lines().filter(|line| line.contains(['▼', '▲'])).collect();
+    assert_eq!(lines.len(), 2, "{out}");
+    assert!(lines[0].contains("▼ thumbnails 480p") && lines[0].contains("▲ thumbnails full"), "{out}");
+    assert!(lines[1].contains("▼ thumbnails off"), "{out}");
+    let told =
+        "Levels of features: thumbnails 480p at 13:46, thumbnails off at 13:47, thumbnails full at 13:57.";
+    assert!(out.ends_with(&format!("{told}\n")), "{out}");
+    let drawn = folder.path().join("drawn.svg");
+    let (code, _, err) = run(&["resources", "--saved", &saved, "--svg", drawn.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let svg = std::fs::read_to_string(drawn).unwrap();
+    for name in ["▼ thumbnails 480p", "▼ thumbnails off", "▲ thumbnails full", told] {
+        assert!(svg.contains(name), "{name}");
+    }
+}

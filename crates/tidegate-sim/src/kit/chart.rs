@@ -6,7 +6,7 @@ mod plot_area;
 
 use core::error::Error;
 
-pub use area_chart::{AreaChart, AreaShade, StackedArea};
+pub use area_chart::{AreaChart, AreaShade, ChartEvent, StackedArea};
 pub use line_chart::{LineChart, NamePlaces, PlottedLine, ShadedSpan, ValueUnit};
 pub use plot_area::PlotArea;
 use plotters::prelude::*;

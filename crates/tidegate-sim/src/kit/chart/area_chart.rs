@@ -22,7 +22,13 @@ const SCALE: f64 = 4.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 724.0;
 const ABOVE: (f64, f64) = (70.0, 112.0);
-const AREAS: (f64, f64) = (132.0, 430.0);
+const AREAS: (f64, f64) = (146.0, 430.0);
+
+/// The middles of the two lines of the names of events, the upper one first, the room between names, and the width of a
+/// letter, about.
+const EVENT_LINES: [f64; 2] = [122.0, 136.0];
+const EVENT_GAP: f64 = 10.0;
+const EVENT_LETTER: f64 = 6.4;
 
 const PAPER: RGBColor = RGBColor(255, 255, 255);
 const HALO: RGBColor = RGBColor(255, 255, 254);
@@ -33,6 +39,7 @@ const FRAME: RGBColor = RGBColor(129, 139, 152);
 const SOFT: RGBColor = RGBColor(154, 103, 0);
 const HARD: RGBColor = RGBColor(207, 34, 46);
 const REFUSED: RGBColor = RGBColor(130, 80, 223);
+const EVENT: RGBColor = RGBColor(9, 105, 218);
 const IDLE: RGBColor = RGBColor(200, 206, 213);
 const REST: RGBColor = RGBColor(145, 152, 161);
 const OWN: [RGBColor; 6] = [
@@ -52,7 +59,7 @@ const STYLE: &str = r##"
   polygon { stroke: #ffffff; stroke-width: 3; stroke-linejoin: round }
   polygon[fill="#8250DF"] { stroke: none }
   polyline { stroke-linejoin: round }
-  [stroke="#9A6700"] { stroke-dasharray: 32 20 }
+  [stroke="#9A6700"] { stroke-dasharray: 32 20 } [stroke="#0969DA"] { stroke-dasharray: 12 12 }
   @media (prefers-color-scheme: dark) {
     [fill="#FFFFFF"] { fill: #0d1117 } [stroke="#FFFFFE"] { stroke: #0d1117 } polygon { stroke: #0d1117 }
     [fill="#1F2328"] { fill: #f0f6fc } [fill="#59636E"] { fill: #9198a1 }
@@ -60,6 +67,7 @@ const STYLE: &str = r##"
     [fill="#C8CED5"] { fill: #3d444d } [fill="#9198A1"] { fill: #656c76 }
     [stroke="#9A6700"] { stroke: #e3b341 } [fill="#9A6700"] { fill: #e3b341 }
     [stroke="#CF222E"] { stroke: #ff7b72 } [fill="#CF222E"] { fill: #ff7b72 }
+    [stroke="#0969DA"] { stroke: #58a6ff } [fill="#0969DA"] { fill: #58a6ff }
     [stroke="#8250DF"] { stroke: #d2a8ff } [fill="#8250DF"] { fill: #d2a8ff }
   }
 "##;
@@ -98,6 +106,15 @@ pub struct StackedArea {
     pub heights: Vec<f64>,
 }
 
+/// Something that happened at an instant, as a line across the areas with its name above.
+#[derive(Clone, Debug)]
+pub struct ChartEvent {
+    /// Its place, as a part of the width.
+    pub part: f64,
+    /// Its name.
+    pub name: String,
+}
+
 /// A picture of areas that are stacked on each other, in columns of equal widths.
 #[derive(Clone, Debug)]
 pub struct AreaChart {
@@ -121,6 +138,8 @@ pub struct AreaChart {
     pub above_name: String,
     /// Its value in each column.
     pub above: Vec<f64>,
+    /// What happened, in the order of time.
+    pub events: Vec<ChartEvent>,
     /// Marks of time: the part of the width, and the text.
     pub marks: Vec<(f64, String)>,
     /// Sentences below the picture.
@@ -158,6 +177,7 @@ impl AreaChart {
         self.draw_areas(&root)?;
         self.draw_threshold(&root, ("soft", self.soft), SOFT, 1.8)?;
         self.draw_threshold(&root, ("hard", self.hard), HARD, 2.2)?;
+        self.draw_events(&root)?;
         self.draw_legend(&root)?;
         let mut y = f64::from(HEIGHT);
         for note in &self.notes {
@@ -273,6 +293,36 @@ impl AreaChart {
         write(root, &format!("{name} {value:.2}"), (RIGHT + 8.0, y), (12.5, color), HPos::Left)
     }
 
+    /// A line for each event, and its name between the line above and the areas, on one of two
+    /// lines; a name that fits on neither is left out.
+    fn draw_events(&self, root: &Drawing<'_>) -> Drawn {
+        // The right ends of the names of each line, and the line that was drawn last from the upper
+        // one down: it crosses no name of the lower one.
+        let mut ends = [LEFT - EVENT_GAP; 2];
+        let mut crossing = LEFT - EVENT_GAP;
+        for event in &self.events {
+            let x = LEFT + (RIGHT - LEFT) * event.part.clamp(0.0, 1.0);
+            let width = event.name.chars().count() as f64 * EVENT_LETTER;
+            let begin = (x - 4.0).min(RIGHT - width).max(LEFT);
+            let is_free = [
+                ends[0] + EVENT_GAP <= begin && ends[1] <= x,
+                ends[1] + EVENT_GAP <= begin && crossing + EVENT_GAP / 2.0 <= begin,
+            ];
+            let free = is_free.iter().position(|is_free| *is_free);
+            let top = EVENT_LINES[free.unwrap_or(1)];
+            line(root, [(x, top + 8.0), (x, AREAS.1)], HALO, 3.6)?;
+            line(root, [(x, top + 8.0), (x, AREAS.1)], EVENT, 1.4)?;
+            if let Some(row) = free {
+                ends[row] = begin + width;
+                if row == 0 {
+                    crossing = x;
+                }
+                write(root, &event.name, (begin, top), (12.0, EVENT), HPos::Left)?;
+            }
+        }
+        Ok(())
+    }
+
     fn draw_above(&self, root: &Drawing<'_>) -> Drawn {
         let most = self.above.iter().copied().fold(0.0, f64::max);
         let (top, bottom) = ABOVE;
@@ -363,6 +413,7 @@ mod tests {
             hard: 0.9,
             above_name: "refused".to_owned(),
             above: vec![0.0; is_known.len()],
+            events: vec![ChartEvent { part: 0.5, name: "search off".to_owned() }],
             marks: vec![(0.5, "12:00".to_owned())],
             notes: vec!["No samples.".to_owned()],
         }
@@ -377,6 +428,24 @@ mod tests {
     }
 
     #[test]
+    fn names_of_events_that_meet_stand_on_two_lines_and_a_third_has_its_line_alone() {
+        let names = |parts: &[f64]| {
+            let mut chart = chart(&[true; 3], &[0.2; 3]);
+            let event =
+                |(index, part): (usize, &f64)| ChartEvent { part: *part, name: format!("event {index}") };
+            chart.events = parts.iter().enumerate().map(event).collect();
+            let svg = chart.draw().unwrap();
+            (svg.matches("event ").count(), svg.matches("stroke=\"#0969DA\"").count())
+        };
+        // One line of the style sheet names the colour, too.
+        let lines = |count: usize| count + names(&[]).1;
+        assert_eq!(names(&[0.1, 0.5, 0.9]), (3, lines(3)));
+        assert_eq!(names(&[0.5, 0.53]), (2, lines(2)));
+        assert_eq!(names(&[0.5, 0.51, 0.52]), (2, lines(3)));
+        assert_eq!(names(&[f64::NAN, -1.0, 2.0]).1, lines(3));
+    }
+
+    #[test]
     fn a_picture_has_a_title_thresholds_a_legend_and_colours_for_dark_pages() {
         let svg = chart(&[true; 3], &[0.2, 0.4, f64::MAX]).draw().unwrap();
         let parts = [
@@ -386,6 +455,7 @@ mod tests {
             "soft 0.70",
             "hard 0.90",
             "search  60 %",
+            "search off",
             "12:00",
             "No samples.",
         ];
