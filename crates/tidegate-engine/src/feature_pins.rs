@@ -3,6 +3,7 @@
 //! A pin is a note of the store, so that it outlives a restart and reaches every member. The
 //! overload plane has the level; this list has the words.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -36,6 +37,10 @@ impl FeaturePinning {
     pub const COUNT_MAX: usize = tidegate_overload::OverloadBuilder::FEATURES_MAX;
 }
 
+/// How far the ends of two readings of one pin may be apart: a store that members share has a clock
+/// of its own, and each member tells the difference to its own clock anew.
+const END_TOLERANCE: Duration = Duration::from_secs(1);
+
 /// The value of a note.
 #[derive(Debug, Serialize, Deserialize)]
 struct PinNote {
@@ -52,6 +57,12 @@ fn note_name(feature: &str) -> u128 {
 }
 
 impl FeaturePinning {
+    /// Whether the other one is another reading of this pin.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let apart = self.until.saturating_since(other.until).max(other.until.saturating_since(self.until));
+        apart <= END_TOLERANCE && Self { until: other.until, ..self.clone() } == *other
+    }
+
     pub(crate) fn to_note(&self) -> Note {
         let Self { feature, level, until, by, reason } = self.clone();
         let value = PinNote { feature, level, by, reason };
@@ -90,5 +101,31 @@ impl FeaturePins {
     pub(crate) fn all(&self, now: Timestamp) -> Vec<FeaturePinning> {
         let pins = lock_plain(&self.0);
         pins.values().filter(|pin| pin.until > now).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_read_again_by_a_clock_that_is_milliseconds_off_is_the_same_pin() {
+        let pin = FeaturePinning {
+            feature: "thumbnails".to_owned(),
+            level: "off".to_owned(),
+            until: Timestamp::from_secs(1_000_000),
+            by: Some("grace".to_owned()),
+            reason: None,
+        };
+        let later = |millis| pin.until.saturating_add(Duration::from_millis(millis));
+        for (other, is_same) in [
+            (pin.clone(), true),
+            (FeaturePinning { until: later(2), ..pin.clone() }, true),
+            (FeaturePinning { until: later(1001), ..pin.clone() }, false),
+            (FeaturePinning { level: "480p".to_owned(), ..pin.clone() }, false),
+            (FeaturePinning { by: None, ..pin.clone() }, false),
+        ] {
+            assert_eq!((pin.is_same_as(&other), other.is_same_as(&pin)), (is_same, is_same), "{other:?}");
+        }
     }
 }

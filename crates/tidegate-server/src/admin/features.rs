@@ -329,7 +329,8 @@ impl FeatureBodies<'_> {
             transitions: view.transitions,
             released_after_ms: view.released_after.map(millis_up),
             pin,
-            earliest: view.earliest.map(instant),
+            // Nothing is restored while a pin is in force.
+            earliest: view.earliest.map(|at| instant(view.pin.map_or(at, |pin| at.max(pin.until)))),
         }
     }
 }

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_core::Timestamp;
 use tidegate_core::display::HumanDuration;
 use tidegate_overload::{
-    COHORTS, FeatureCause, FeatureChange, FeatureConfig, FeatureEvent, LevelMark, OnDisable,
+    COHORTS, FeatureCause, FeatureChange, FeatureConfig, FeatureEvent, FeatureLevelConfig, LevelMark,
+    OnDisable,
 };
 
 use crate::context::DaemonContext;
@@ -180,17 +181,22 @@ fn is_worse(change: &FeatureChange, feature: &FeatureConfig) -> bool {
 
 /// Whether work in flight is to be cancelled because of a change.
 fn cancels_work(change: &FeatureChange, feature: &FeatureConfig) -> bool {
-    let is_off = feature.levels.iter().any(|level| level.name == *change.to && level.is_off());
+    let is_off = reached(change, feature).is_some_and(FeatureLevelConfig::is_off);
     is_off && !change.is_shadow && matches!(feature.on_disable, OnDisable::Cancel { .. })
+}
+
+/// The worst level that requests have after a change: the cohorts that have moved have the level
+/// after `to`.
+fn reached<'f>(change: &FeatureChange, feature: &'f FeatureConfig) -> Option<&'f FeatureLevelConfig> {
+    let place = feature.levels.iter().position(|level| level.name == *change.to)?;
+    feature.levels.get(place + usize::from(change.moved > 0))
 }
 
 /// A change as a mark in the history of its resource: the level after it, with the class or the part
 /// of the tenants that has it.
 fn mark(change: &FeatureChange, feature: &FeatureConfig, is_worse: bool) -> LevelMark {
-    let place = feature.levels.iter().position(|level| level.name == *change.to);
-    // The cohorts that have moved have the level after `to`.
-    let next = place.and_then(|place| feature.levels.get(place + 1)).filter(|_| change.moved > 0);
-    let level: Arc<str> = match (next, change.class) {
+    let moved = reached(change, feature).filter(|_| change.moved > 0);
+    let level: Arc<str> = match (moved, change.class) {
         (Some(next), _) => {
             let percent = u32::from(change.moved) * 100 / u32::from(COHORTS);
             format!("{} for {percent} % of tenants", next.name).into()

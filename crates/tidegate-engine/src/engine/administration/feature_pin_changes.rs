@@ -76,7 +76,7 @@ impl Engine {
             self.shared.feature_pins.remove(&gone.feature);
         }
         for pin in pins {
-            if !known.contains(&pin) {
+            if !known.iter().any(|one| one.is_same_as(&pin)) {
                 // It is set by the next call if the policy has it by then.
                 let _ = self.set_pin(&pin, now);
                 self.shared.feature_pins.set(pin, now);
