@@ -24,7 +24,7 @@ impl ClockStep {
             return Some(Self::Backward(last.saturating_since(now).saturating_add(TICK)));
         }
         let passed = now.saturating_since(last);
-        (passed > GAP).then(|| Self::Forward(passed - TICK))
+        (passed > GAP).then(|| Self::Forward(passed.saturating_sub(TICK)))
     }
 
     /// An instant as many before the time now as it was before the step.

@@ -14,8 +14,9 @@ use crate::features::clock_step::ClockStep;
 use crate::features::feature_part::FeaturePart;
 use crate::features::load_estimate::FAST;
 use crate::features::settle_window::SettleWindow;
-use crate::features::step_choice::{Step, choose_relief, choose_return};
+use crate::features::step_choice::{Step, choose_return};
 use crate::levels::load_level::LevelThresholds;
+use crate::tick::TICK;
 
 /// The ticks in a row at the threshold after which relief is needed.
 const ENTER_TICKS: u32 = 2;
@@ -25,7 +26,9 @@ const ENTER_AT_ONCE: f64 = 1.2;
 /// or whose mean over the settle time is at the threshold.
 const REPEAT_EXCESS: f64 = 0.01;
 /// The last ticks whose mean shows where a moving average is heading.
-const RECENT: usize = 3;
+const RECENT: u32 = 3;
+/// So many deviations of the mean of the last ticks are noise.
+const RECENT_NOISE: f64 = 1.5;
 /// A mean of the last ticks that is less above the average is noise.
 const HEADING_MIN: f64 = 0.05;
 
@@ -77,14 +80,15 @@ impl ThresholdEntry {
 /// The last values of a load since the levels changed.
 #[derive(Clone, Debug, Default)]
 struct RecentLoads {
-    loads: [f64; RECENT],
-    count: usize,
+    loads: [f64; RECENT as usize],
+    count: u32,
 }
 
 impl RecentLoads {
     fn push(&mut self, load: f64) {
-        self.loads[self.count % RECENT] = load;
-        self.count += 1;
+        self.loads.rotate_left(1);
+        self.loads[RECENT as usize - 1] = load;
+        self.count = self.count.saturating_add(1);
     }
 
     /// Where the average is heading: higher than it is, if the last ticks were by more than noise.
@@ -92,7 +96,7 @@ impl RecentLoads {
         if self.count < RECENT {
             return average;
         }
-        let mean = self.loads.iter().sum::<f64>() / RECENT as f64 - noise;
+        let mean = self.loads.iter().sum::<f64>() / f64::from(RECENT) - noise;
         if mean > average + HEADING_MIN { mean } else { average }
     }
 }
@@ -159,7 +163,8 @@ impl DegradeControl {
             return None;
         }
         let by_pressure = self.pressures.heading(pressure, 0.0) - threshold - given;
-        let recent_noise = (load.demand_variance / (RECENT as f64 * 0.1)).sqrt() * 1.5;
+        let recent_noise =
+            (load.demand_variance / (f64::from(RECENT) * TICK.as_secs_f64())).sqrt() * RECENT_NOISE;
         let mut by_demand = self.demands.heading(load.demand, recent_noise) - threshold;
         if Fault::ReliefCountedTwice.is_planted() {
             by_demand -= given;
@@ -170,11 +175,6 @@ impl DegradeControl {
             ReliefNeed { relief: by_demand, source: NeedSource::Demand, load: load.demand }
         };
         (need.relief > 0.0).then_some(need)
-    }
-
-    /// The steps that give it.
-    pub(crate) fn degrade(&self, parts: &[FeaturePart], need: &ReliefNeed) -> Vec<Step> {
-        choose_relief(parts, need.relief)
     }
 
     /// Takes in the load for which there may be room; `None`: better levels are held, and no time

@@ -15,6 +15,19 @@ pub(crate) const LEAST_RELIEF: f64 = 1e-6;
 /// The cohorts of tenants below a number, and the part of the demand that they have.
 pub(crate) type CohortParts = Box<[f64; COHORTS as usize + 1]>;
 
+/// What holds a part at its level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartHold {
+    /// Nothing: it may move.
+    Free,
+    /// Its minimal dwell, which ends within a settle time.
+    DwellsShortly,
+    /// Its minimal dwell.
+    Dwells,
+    /// A pin.
+    Pinned,
+}
+
 /// One part of a feature.
 #[derive(Clone, Debug)]
 pub(crate) struct FeaturePart {
@@ -43,11 +56,7 @@ pub(crate) struct FeaturePart {
     pub(crate) utilities: [f64; FeatureConfig::LEVELS_MAX],
     /// `None`: all cohorts have one level.
     pub(crate) cohorts: Option<CohortParts>,
-    /// Whether neither its minimal dwell nor a pin holds it.
-    pub(crate) can_move: bool,
-    pub(crate) is_pinned: bool,
-    /// Whether its minimal dwell ends within a settle time.
-    pub(crate) moves_soon: bool,
+    pub(crate) hold: PartHold,
     /// Whether it is off at the worst level.
     pub(crate) has_off: bool,
 }
@@ -87,6 +96,14 @@ impl FeaturePart {
         worse.filter(|to| self.relief(*to) > LEAST_RELIEF)
     }
 
+    pub(crate) fn can_move(&self) -> bool {
+        self.hold == PartHold::Free
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.hold == PartHold::Pinned
+    }
+
     /// The worst position at which it is not off, at least the one that it has.
     pub(crate) fn last_on(&self) -> Position {
         Position::at(self.worst - u8::from(self.has_off && self.worst > 0)).max(self.position)
@@ -94,7 +111,7 @@ impl FeaturePart {
 
     /// Whether a worse position would give anything, now or once nothing holds it.
     pub(crate) fn can_give(&self) -> bool {
-        !self.is_pinned
+        !self.is_pinned()
             && self.position < Position::at(self.worst)
             && self.relief(Position::at(self.worst)) > LEAST_RELIEF
     }

@@ -13,7 +13,7 @@ use crate::features::degrade_control::{ControlLoad, DegradeControl, NeedSource};
 use crate::features::feature::{Feature, FeatureId};
 use crate::features::feature_event::{FeatureCause, FeatureEvent};
 use crate::features::feature_meter::MeterTick;
-use crate::features::feature_part::FeaturePart;
+use crate::features::feature_part::{FeaturePart, PartHold};
 use crate::features::feature_set::{ChangeReason, FeatureControl, FeatureSet};
 use crate::features::feature_state::FeatureState;
 use crate::features::level_word::LevelWord;
@@ -21,7 +21,7 @@ use crate::features::load_estimate::{CostScale, FeatureWork, LoadEstimate};
 use crate::features::position::Position;
 use crate::features::resource_load::ResourceLoad;
 use crate::features::signal_loss::SignalLoss;
-use crate::features::step_choice::Step;
+use crate::features::step_choice::{Step, choose_relief};
 use crate::overload::Overload;
 use crate::resource_id::ResourceId;
 use crate::sync::lock;
@@ -217,14 +217,14 @@ impl FeatureSet {
         let (levels, now) = (&tick.load.levels, tick.now);
         let signal = || tick.load.pressure.as_ref().map(|worst| worst.signal.clone());
         degrade.settle(Some(load).filter(|_| !is_held), levels, now);
-        let is_degraded = parts.iter().any(|part| part.position > Position::BEST && !part.is_pinned);
+        let is_degraded = parts.iter().any(|part| part.position > Position::BEST && !part.is_pinned());
         if let Some(need) = degrade.need(load, is_degraded, levels, now) {
             let signal = match need.source {
                 NeedSource::Pressure => signal(),
                 NeedSource::Demand => Some(DEMAND.to_owned()),
             };
             let reason = ChangeReason { cause: FeatureCause::Pressure, pressure: Some(need.load), signal };
-            for step in degrade.degrade(parts, &need) {
+            for step in choose_relief(parts, need.relief) {
                 self.take_step(control, degrade, tick, &mut parts[step.part], step, &reason, load.scale);
             }
             return;
@@ -413,12 +413,16 @@ fn parts_of(
             _ => by_units().filter(|_| state.costs.is_learned_by_units()).unwrap_or(scale.mean * part),
         };
     }
-    let all: f64 = state.parts.iter().map(|part| part.slow.get()).sum();
+    let (mut all, mut even) = (0.0, 0.0);
+    for part in &state.parts {
+        all += part.slow.get();
+        even += 1.0;
+    }
     for (index, own) in state.parts.iter().enumerate() {
         let demand = own.slow.get();
         let class = if config.scope == FeatureScope::Class { Class::ALL[index] } else { config.class };
         let is_beyond = class > config.class;
-        let share = if all > 0.0 { demand / all } else { 1.0 / state.parts.len() as f64 };
+        let share = if all > 0.0 { demand / all } else { 1.0 / even };
         let mut utilities = [0.0; FeatureConfig::LEVELS_MAX];
         for (utility, level) in utilities.iter_mut().zip(&config.levels) {
             *utility = config.utility * share * level.cost.sqrt();
@@ -449,9 +453,12 @@ fn parts_of(
                 }
                 Box::new(below)
             }),
-            can_move: has_dwelt(now),
-            is_pinned: state.pin.is_some(),
-            moves_soon: has_dwelt(now.saturating_add(settle)),
+            hold: match state.pin {
+                Some(_) => PartHold::Pinned,
+                None if has_dwelt(now) => PartHold::Free,
+                None if has_dwelt(now.saturating_add(settle)) => PartHold::DwellsShortly,
+                None => PartHold::Dwells,
+            },
             has_off: !is_beyond && feature.is_off(feature.worst()),
         });
     }

@@ -9,7 +9,7 @@
 use tidegate_core::Class;
 
 use crate::fault::Fault;
-use crate::features::feature_part::{FeaturePart, LEAST_RELIEF};
+use crate::features::feature_part::{FeaturePart, LEAST_RELIEF, PartHold};
 use crate::features::position::Position;
 
 /// Up to so many combinations are all tried.
@@ -56,14 +56,16 @@ pub(crate) fn choose_relief(parts: &[FeaturePart], need: f64) -> Vec<Step> {
         }
         let of_class = || parts.iter().enumerate().filter(|(_, part)| part.class == class);
         let mut offers: Vec<Vec<Offer>> = of_class()
-            .filter(|(_, part)| part.can_move && !part.is_pinned)
+            .filter(|(_, part)| part.can_move())
             .map(|(index, part)| offers_of(index, part))
             .filter(|offers| !offers.is_empty())
             .collect();
-        let held = || of_class().filter(|(_, part)| !part.can_move && part.can_give());
+        let held = || of_class().filter(|(_, part)| !part.can_move() && part.can_give());
         // Nothing is switched off if those that are held for a moment can make up for it.
-        let soon: f64 =
-            held().filter(|(_, part)| part.moves_soon).map(|(_, part)| part.relief(part.last_on())).sum();
+        let soon: f64 = held()
+            .filter(|(_, part)| part.hold == PartHold::DwellsShortly)
+            .map(|(_, part)| part.relief(part.last_on()))
+            .sum();
         let now_on: f64 =
             offers.iter().filter_map(|offers| last_on(offers, parts)).map(|offer| offer.relief).sum();
         if soon > LEAST_RELIEF && now_on + soon >= need {
@@ -197,11 +199,11 @@ fn take_in_order(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
 pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -> Option<Step> {
     let mut reserved = 0.0;
     for class in Class::ALL.into_iter().rev() {
-        let degraded = |part: &FeaturePart| part.position > Position::BEST && !part.is_pinned;
+        let degraded = |part: &FeaturePart| part.position > Position::BEST && !part.is_pinned();
         let of_class = || parts.iter().enumerate().filter(|(_, part)| part.class == class && degraded(part));
         let fits = |growth: f64| fits(reserved + growth);
-        let steps = of_class().filter(|(_, part)| part.can_move).filter_map(|(index, part)| {
-            let to = best_return(part, &fits)?;
+        let steps = of_class().filter(|(_, part)| part.can_move()).filter_map(|(index, part)| {
+            let to = best_return(part, fits)?;
             let gained = part.utility(to) - part.utility(part.position);
             Some((Step { part: index, to }, gained / part.growth(to).max(LEAST_RELIEF)))
         });
@@ -210,7 +212,7 @@ pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -
         if let Some((step, _)) = best {
             return Some(step);
         }
-        if of_class().any(|(_, part)| part.can_move) {
+        if of_class().any(|(_, part)| part.can_move()) {
             return None;
         }
         reserved += of_class().map(|(_, part)| part.growth(part.position.better())).sum::<f64>();

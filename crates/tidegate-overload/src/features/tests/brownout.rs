@@ -31,7 +31,7 @@ fn world(features: Vec<(FeatureConfig, f64)>, seed: u64) -> World {
         streams.push(Stream::new(Some(name), config.class, SERVICE, rate));
     }
     let configs = features.into_iter().map(|(config, _)| config).collect();
-    World::new(ResourceConfig::new(PLACES), Vec::new(), configs, streams, seed)
+    World::new(&ResourceConfig::new(PLACES), Vec::new(), configs, streams, seed)
 }
 
 #[test]
@@ -93,7 +93,9 @@ fn mixed(chance: &mut Chance) -> Vec<(FeatureConfig, f64)> {
     let three = [("1080p", 1.0), ("480p", 0.4), ("off", 0.0)];
     let mut parts: Vec<f64> = (0..6).map(|_| 0.5 + chance.part()).collect();
     let all: f64 = parts.iter().sum();
-    parts.iter_mut().for_each(|part| *part *= 0.6 / all);
+    for part in &mut parts {
+        *part *= 0.6 / all;
+    }
     let one = |(index, part): (usize, f64)| {
         let mut config = feature(NAMES[index], Class::ALL[index / 2], &three);
         (config.min_dwell, config.utility) = (Duration::from_secs(2), 0.5 + 2.0 * chance.part());

@@ -3,7 +3,7 @@
 use tidegate_core::Class;
 
 use super::world::Chance;
-use crate::features::feature_part::FeaturePart;
+use crate::features::feature_part::{FeaturePart, PartHold};
 use crate::features::position::Position;
 use crate::features::step_choice::{choose_relief, choose_return};
 
@@ -27,9 +27,7 @@ fn part(class: Class, footprint: f64, utility: f64) -> FeaturePart {
         costs,
         utilities,
         cohorts: None,
-        can_move: true,
-        is_pinned: false,
-        moves_soon: true,
+        hold: PartHold::Free,
         has_off: true,
     }
 }
@@ -107,12 +105,12 @@ fn many_features_are_chosen_in_order_and_close_to_what_the_least_loss_may_be() {
 #[test]
 fn a_class_that_is_held_for_a_while_keeps_its_turn_and_a_pinned_one_does_not() {
     let mut parts = vec![part(Class::Sheddable, 0.1, 1.0), part(Class::Critical, 0.1, 1.0)];
-    parts[0].can_move = false;
+    parts[0].hold = PartHold::Dwells;
     assert!(choose_relief(&parts, 0.05).is_empty(), "the lower class can still give");
-    parts[0].is_pinned = true;
+    parts[0].hold = PartHold::Pinned;
     assert_eq!(choose_relief(&parts, 0.05).len(), 1);
     parts[0] = part(Class::Sheddable, 0.0, 1.0);
-    parts[0].can_move = false;
+    parts[0].hold = PartHold::Dwells;
     assert_eq!(choose_relief(&parts, 0.05).len(), 1, "what nobody asks for gives nothing");
 }
 
@@ -126,9 +124,9 @@ fn the_highest_class_comes_back_first_and_a_lower_one_only_beside_it() {
     assert_eq!(back(&parts, 0.05), None, "the higher class does not fit");
     let step = back(&parts, 0.081).unwrap();
     assert_eq!((step.part, step.to), (1, Position::at(1)), "one level at a time");
-    parts[1].can_move = false;
+    parts[1].hold = PartHold::Dwells;
     assert_eq!(back(&parts, 0.081), None, "its next level is kept free for it");
     assert_eq!(back(&parts, 0.102).unwrap().part, 0);
-    parts[1].is_pinned = true;
+    parts[1].hold = PartHold::Pinned;
     assert_eq!(back(&parts, 0.021).unwrap().part, 0);
 }

@@ -7,12 +7,12 @@ use tidegate_core::{Class, Timestamp};
 
 use super::world::{Chance, START};
 use crate::{
-    FeatureConfig, FeatureEvent, Overload, PushedValue, RequestRecord, ResourceConfig, ResourceId,
-    SignalConfig, SignalSource, TICK, WaitsForPlace,
+    FeatureChange, FeatureConfig, FeatureEvent, Overload, PushedValue, RequestRecord, ResourceConfig,
+    ResourceId, SignalConfig, SignalSource, TICK, WaitsForPlace,
 };
 
 /// The places, and the place time of one request at the best level.
-const PLACES: u64 = 20;
+const PLACES: u32 = 20;
 const SERVICE: Duration = Duration::from_millis(100);
 /// The requests a second that the places can serve.
 pub(crate) const CAPACITY: f64 = 200.0;
@@ -36,6 +36,8 @@ pub(crate) struct Fluid {
     pub(crate) events: Vec<FeatureEvent>,
     /// The load of the last tick, as it was.
     pub(crate) load: f64,
+    /// The same of the ticks before.
+    pub(crate) loads: Vec<f64>,
     /// Whether the signal is silent, and what it shows instead of the load.
     pub(crate) is_silent: bool,
     pub(crate) shown: Option<f64>,
@@ -51,7 +53,7 @@ impl Fluid {
     ) -> Self {
         let in_flight = SignalConfig::new("in_flight", SignalSource::InFlight);
         let mut builder = Overload::builder(7)
-            .default_resource(config(ResourceConfig::new(PLACES)))
+            .default_resource(config(ResourceConfig::new(PLACES.into())))
             .signal(SignalConfig { target: 1e6, ..in_flight })
             .signal(SignalConfig::new("u", SignalSource::Pushed));
         for feature in features {
@@ -70,6 +72,7 @@ impl Fluid {
             noise,
             events: Vec::new(),
             load: 0.0,
+            loads: Vec::new(),
             is_silent: false,
             shown: None,
         }
@@ -85,9 +88,8 @@ impl Fluid {
         let mut load = 0.0;
         for (flow, asked) in self.flows.iter_mut().zip(asked) {
             flow.rest += asked * CAPACITY * TICK.as_secs_f64();
-            let count = flow.rest as u64;
-            flow.rest -= count as f64;
-            for _ in 0..count {
+            while flow.rest >= 1.0 {
+                flow.rest -= 1.0;
                 let tenant = format!("t{}", self.chance.next() % 50);
                 let level = overload.request_level(1, flow.class, Some(&tenant), now);
                 let feature = flow.feature.map(|name| overload.feature(overload.find_feature(name).unwrap()));
@@ -119,7 +121,8 @@ impl Fluid {
                 load += cost * SERVICE.as_secs_f64();
             }
         }
-        self.load = load / (TICK.as_secs_f64() * PLACES as f64);
+        self.load = load / (TICK.as_secs_f64() * f64::from(PLACES));
+        self.loads.push(self.load);
         if !self.is_silent {
             let value = (self.shown.unwrap_or(self.load) + self.noise * self.chance.normal()).max(0.0);
             overload.push_signal("u", PushedValue::new(value), now).unwrap();
@@ -130,26 +133,28 @@ impl Fluid {
     }
 
     pub(crate) fn run(&mut self, seconds: f64, asked: impl Fn(f64) -> Vec<f64>) {
-        for _ in 0..(seconds / TICK.as_secs_f64()).round() as u64 {
+        let mut passed = 0.05;
+        while passed < seconds {
             let asked = asked(self.seconds());
             self.tick(&asked);
+            passed += TICK.as_secs_f64();
         }
+    }
+
+    /// The mean load of the last seconds.
+    pub(crate) fn mean_load(&self, seconds: u32) -> f64 {
+        let last = self.loads.iter().rev().take(10 * seconds as usize);
+        last.sum::<f64>() / f64::from(10 * seconds)
     }
 
     pub(crate) fn transitions(&self) -> u64 {
         self.overload.feature_views(self.now).iter().map(|view| view.transitions).sum()
     }
 
-    /// The shortest time between two changes of one feature.
-    pub(crate) fn shortest_dwell(&self) -> Duration {
-        let mut shortest = Duration::MAX;
-        let mut last = std::collections::BTreeMap::new();
-        for event in &self.events {
-            let FeatureEvent::Changed(change) = event else { continue };
-            if let Some(before) = last.insert((&change.feature, change.class), change.at) {
-                shortest = shortest.min(change.at.saturating_since(before));
-            }
-        }
-        shortest
+    pub(crate) fn changes(&self) -> impl Iterator<Item = &FeatureChange> {
+        self.events.iter().filter_map(|event| match event {
+            FeatureEvent::Changed(change) => Some(change),
+            _ => None,
+        })
     }
 }

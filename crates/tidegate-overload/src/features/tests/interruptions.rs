@@ -8,7 +8,7 @@ use super::fluid::Fluid;
 use super::world::feature;
 use crate::{FeatureEvent, FeatureReason};
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// B is off, and there is room for it from now on.
 fn degraded() -> Fluid {

@@ -52,7 +52,8 @@ fn noise_of_three_percent_changes_b_twice_in_an_episode() {
             fluid.transitions()
         );
         assert_eq!(fluid.transitions(), 2, "seed {seed}: {:?}", fluid.events);
-        assert!(fluid.shortest_dwell() >= FeatureConfig::MIN_DWELL);
+        let at: Vec<_> = fluid.changes().map(|change| change.at).collect();
+        assert!(at[1].saturating_since(at[0]) >= FeatureConfig::MIN_DWELL);
     }
 }
 
@@ -116,16 +117,10 @@ fn whatever_the_load_does_no_feature_changes_twice_within_its_dwell() {
             fluid.run(1.0 + 10.0 * chance.part(), |_| asked.clone());
         }
         let dwell = |name: &str| {
-            let mut own = fluid.events.clone();
-            own.retain(
-                |event| matches!(event, crate::FeatureEvent::Changed(change) if *change.feature == *name),
-            );
-            assert!(own.len() > 2, "{name} changes {} times", own.len());
-            let at = |event: &crate::FeatureEvent| match event {
-                crate::FeatureEvent::Changed(change) => change.at,
-                _ => unreachable!("only changes are kept"),
-            };
-            own.windows(2).map(|pair| at(&pair[1]).saturating_since(at(&pair[0]))).min().unwrap()
+            let own = fluid.changes().filter(|change| *change.feature == *name);
+            let at: Vec<_> = own.map(|change| change.at).collect();
+            assert!(at.len() > 2, "{name} changes {} times", at.len());
+            at.windows(2).map(|pair| pair[1].saturating_since(pair[0])).min().unwrap()
         };
         assert!(dwell("low") >= Duration::from_secs(3) && dwell("high") >= Duration::from_secs(20));
     }

@@ -39,7 +39,7 @@ fn a_pin_holds_its_level_at_once_and_the_control_goes_on_from_it() {
     );
     fluid.run(20.0, |_| vec![0.30, 0.20]);
     assert_eq!(level(&fluid), "full", "one level after the other: {:?}", fluid.events);
-    let far = fluid.now.saturating_add(Duration::from_secs(3600));
+    let far = fluid.now.saturating_add(Duration::from_hours(1));
     fluid.overload.pin_feature("video", "full", far, fluid.now).unwrap();
     fluid.run(10.0, |_| vec![0.80, 0.19]);
     assert_eq!(level(&fluid), "full", "no load degrades a pinned feature");
@@ -54,7 +54,7 @@ fn a_pin_without_sense_changes_nothing_and_says_why() {
     let now = Timestamp::from_secs(1_800_000_000);
     let pin =
         |name: &str, level: &str, until| fluid.overload.pin_feature(name, level, until, now).unwrap_err();
-    let later = now.saturating_add(Duration::from_secs(60));
+    let later = now.saturating_add(Duration::from_mins(1));
     assert_eq!(pin("vidio", "off", later).to_string(), "feature \"vidio\" does not exist; use one of: video");
     assert_eq!(
         pin("video", "720p", later).to_string(),

@@ -30,7 +30,7 @@ pub(super) fn world(seed: u64) -> World {
     ];
     let config = ResourceConfig::new(PLACES).levels(thresholds(0.90));
     let b = feature("b", Class::Sheddable, &[("on", 1.0), ("off", 0.0)]);
-    World::new(config, Vec::new(), vec![b], streams, seed)
+    World::new(&config, Vec::new(), vec![b], streams, seed)
 }
 
 /// The seconds at which B went off and on.
@@ -51,8 +51,8 @@ fn b_is_off_at_t1_and_on_again_at_t2_and_a_and_c_go_on_as_normal() {
         assert!(t1 - at_threshold <= 0.5, "seed {seed}: U was 0.90 at {at_threshold}, B off at {t1}");
         // The first instant from which A + C + B is at most 0.80, as the same smoothed signal
         // shows it.
-        let between = world.ticks.iter().filter(|tick| tick.seconds > t1 + 3.0 && tick.seconds <= t2);
-        let above = between.filter(|tick| tick.pressure + B > 0.80).last().unwrap().seconds;
+        let mut between = world.ticks.iter().filter(|tick| tick.seconds > t1 + 3.0 && tick.seconds <= t2);
+        let above = between.rfind(|tick| tick.pressure + B > 0.80).unwrap().seconds;
         let fits = above + 0.1;
         assert!(t2 >= fits, "seed {seed}: {t2} is before {fits}");
         assert!(t2 - fits <= 6.0, "seed {seed}: fits from {fits}, B on at {t2}");

@@ -20,7 +20,7 @@ const LEVELS: [(&str, f64); 4] = [("1080p", 1.0), ("720p", 0.5), ("480p", 0.25),
 /// A plane whose feature is pinned to 720p.
 fn pinned() -> Overload {
     let plane = builder().feature(video(&LEVELS)).build().unwrap();
-    plane.pin_feature("video", "720p", START.saturating_add(Duration::from_secs(60)), START).unwrap();
+    plane.pin_feature("video", "720p", START.saturating_add(Duration::from_mins(1)), START).unwrap();
     let _ = plane.take_feature_events();
     plane
 }

@@ -36,6 +36,7 @@ impl Chance {
     }
 
     /// From 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     pub(crate) fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -134,13 +135,13 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(
-        config: ResourceConfig,
+        config: &ResourceConfig,
         signals: Vec<SignalConfig>,
         features: Vec<FeatureConfig>,
         streams: Vec<Stream>,
         seed: u64,
     ) -> Self {
-        let mut builder = Overload::builder(seed).default_resource(config);
+        let mut builder = Overload::builder(seed).default_resource(*config);
         for signal in signals {
             builder = builder.signal(signal);
         }
