@@ -1,10 +1,11 @@
 //! `tidegate-lab overload`.
 
+use clap::ValueEnum as _;
 use tidegate_sim::overload::{OverloadDesign, OverloadScenario, ServiceFile, UnknownServiceError, simulate};
 
 use crate::arguments::{OverloadComparison, OverloadDesignName};
 use crate::exit::{Exit, WrittenReport, complain};
-use crate::overload::{DESIGNS, OverloadExperiment, report};
+use crate::overload::{DESIGNS, FEATURE_DESIGNS, OverloadExperiment, report};
 use crate::{scenario_file, worlds};
 
 /// Carries out a command line.
@@ -30,7 +31,9 @@ fn scenarios(arguments: &OverloadComparison) -> Result<Vec<OverloadScenario>, Ex
         let file = scenario_file::read(path, "the scenario has", ServiceFile::parse)?;
         let scenario = |seed| {
             let scenario = file.scenario(seed, arguments.seconds)?;
-            Ok(OverloadScenario { designs: DESIGNS.to_vec(), ..scenario })
+            let has_features = !scenario.features.is_empty();
+            let designs = if has_features { all_designs().collect() } else { DESIGNS.to_vec() };
+            Ok(OverloadScenario { designs, ..scenario })
         };
         seeds.map(scenario).collect::<Result<_, UnknownServiceError>>().map_err(|error| {
             complain(error);
@@ -53,7 +56,17 @@ fn scenarios(arguments: &OverloadComparison) -> Result<Vec<OverloadScenario>, Ex
 }
 
 fn designs(names: &[OverloadDesignName]) -> Vec<OverloadDesign> {
-    let is_named =
-        |one: &OverloadDesign| names.is_empty() || names.iter().any(|name| DESIGNS[*name as usize] == *one);
-    DESIGNS.into_iter().filter(is_named).collect()
+    let is_named = |one: &OverloadDesign| {
+        let is_it = |name: &OverloadDesignName| {
+            name.to_possible_value().is_some_and(|value| value.get_name() == one.name)
+        };
+        names.is_empty() || names.iter().any(is_it)
+    };
+    all_designs().filter(is_named).collect()
+}
+
+/// All designs: those that decide about requests, and the rules for features.
+fn all_designs() -> impl Iterator<Item = OverloadDesign> {
+    let rules = FEATURE_DESIGNS.into_iter().filter(|design| *design != OverloadDesign::TIDEGATE);
+    DESIGNS.into_iter().chain(rules)
 }

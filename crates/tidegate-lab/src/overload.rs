@@ -5,6 +5,7 @@
 
 pub mod designs;
 pub mod experiment;
+pub mod feature_rule;
 pub mod report;
 pub mod rival;
 
@@ -13,5 +14,6 @@ mod rival_control;
 
 pub use designs::DESIGNS;
 pub use experiment::OverloadExperiment;
+pub use feature_rule::FEATURE_DESIGNS;
 pub use report::{OverloadComparisonReport, report};
 pub use rival::Rival;

@@ -17,6 +17,8 @@ pub mod client;
 pub mod control;
 pub mod controlled_services;
 pub mod design;
+pub mod feature_spec;
+pub mod feature_tally;
 pub mod ledger;
 pub mod report;
 pub mod run;
@@ -34,10 +36,15 @@ mod plane_settings;
 mod tidegate_control;
 mod workers;
 
-pub use client::{ClientSpec, LoadPhase, RetryRule};
-pub use control::{AdmissionControl, ArrivedRequest, ControlView, JobEnd, JobId, RefusalCause, Verdict};
+pub use client::{ArrivalPattern, ClientSpec, LoadPhase, RetryRule};
+pub use control::{
+    AdmissionControl, ArrivedRequest, ControlView, FeatureControlView, FeatureMove, JobEnd, JobId,
+    RefusalCause, Verdict,
+};
 pub use controlled_services::ControlledServices;
 pub use design::OverloadDesign;
+pub use feature_spec::FeatureSpec;
+pub use feature_tally::{FeatureResult, FeatureStep, FeatureTransition};
 pub use ledger::{OverloadRule, OverloadViolation, ServiceLedger};
 pub use report::OverloadReport;
 pub use run::{OverloadResult, OverloadRun, ServiceResult};

@@ -59,6 +59,18 @@ pub enum OverloadDesignName {
     Gradient2,
     /// PI rejector
     Pi,
+    /// Features off above one threshold
+    Threshold,
+    /// Features off above it, on 15 points below
+    Hyst15,
+    /// The same, 10 s apart
+    #[value(name = "hyst15-dwell")]
+    Hyst15Dwell,
+    /// Features off above it, on 30 points below
+    Hyst30,
+    /// The same, 10 s apart
+    #[value(name = "hyst30-dwell")]
+    Hyst30Dwell,
     /// The engine of the product
     Tidegate,
 }

@@ -2,6 +2,10 @@
 
 mod control_traps;
 mod fairness;
+mod feature_levels;
+mod feature_noise;
+mod feature_parts;
+mod feature_ramp;
 mod figures;
 mod goodput;
 mod high_value;
@@ -19,6 +23,9 @@ static NOTES: [ExperimentNote; OverloadExperiment::ALL.len()] = [
     ExperimentNote::new("E1", "work done in time at one to ten times the capacity", goodput::DESCRIPTION),
     ExperimentNote::new("E2", "an important tenant beside an unimportant flood", high_value::DESCRIPTION),
     ExperimentNote::new("E3", "load that rises in a step and eases again", load_steps::DESCRIPTION),
+    ExperimentNote::new("E4", "a feature that makes room and comes back", feature_ramp::DESCRIPTION),
+    ExperimentNote::new("E5", "noise and waves at the threshold of a feature", feature_noise::DESCRIPTION),
+    ExperimentNote::new("E6", "features with levels beside on and off", feature_levels::DESCRIPTION),
     ExperimentNote::new("E10", "shares of classes and tenants", fairness::DESCRIPTION),
     ExperimentNote::new("E11", "faults that mislead control loops", control_traps::DESCRIPTION),
 ];
@@ -40,6 +47,9 @@ impl OverloadExperiment {
             Self::Goodput => goodput::scenarios(seed),
             Self::HighValue => high_value::scenarios(seed),
             Self::DetectAndRecover => load_steps::scenarios(seed),
+            Self::FeatureRamp => feature_ramp::scenarios(seed),
+            Self::FeatureNoise => feature_noise::scenarios(seed),
+            Self::FeatureLevels => feature_levels::scenarios(seed),
             Self::Fairness => fairness::scenarios(seed),
             Self::ControlTraps => control_traps::scenarios(seed),
         };
@@ -53,6 +63,9 @@ impl OverloadExperiment {
             Self::Goodput => goodput::judge(runs),
             Self::HighValue => high_value::judge(runs),
             Self::DetectAndRecover => load_steps::judge(runs),
+            Self::FeatureRamp => feature_ramp::judge(runs),
+            Self::FeatureNoise => feature_noise::judge(runs),
+            Self::FeatureLevels => feature_levels::judge(runs),
             Self::Fairness => fairness::judge(runs),
             Self::ControlTraps => control_traps::judge(runs),
         };

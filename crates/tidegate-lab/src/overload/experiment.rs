@@ -14,6 +14,15 @@ pub enum OverloadExperiment {
     /// Load that rises in a step and eases again.
     #[value(name = "E3")]
     DetectAndRecover,
+    /// Features that are off while there is no room for them.
+    #[value(name = "E4")]
+    FeatureRamp,
+    /// Features that stay as they are under noise.
+    #[value(name = "E5")]
+    FeatureNoise,
+    /// Features with levels rather than on and off.
+    #[value(name = "E6")]
+    FeatureLevels,
     /// Shares of classes and tenants.
     #[value(name = "E10")]
     Fairness,
@@ -24,8 +33,16 @@ pub enum OverloadExperiment {
 
 impl OverloadExperiment {
     /// All of them, in order.
-    pub const ALL: [Self; 5] =
-        [Self::Goodput, Self::HighValue, Self::DetectAndRecover, Self::Fairness, Self::ControlTraps];
+    pub const ALL: [Self; 8] = [
+        Self::Goodput,
+        Self::HighValue,
+        Self::DetectAndRecover,
+        Self::FeatureRamp,
+        Self::FeatureNoise,
+        Self::FeatureLevels,
+        Self::Fairness,
+        Self::ControlTraps,
+    ];
 
     /// Whether its variants are loads in rising order, over which figures are drawn.
     pub(crate) const fn is_over_loads(self) -> bool {
@@ -36,7 +53,7 @@ impl OverloadExperiment {
     pub(crate) fn opens(self, variant: &str) -> bool {
         match self {
             Self::Goodput => variant == "5x",
-            Self::DetectAndRecover => true,
+            Self::DetectAndRecover | Self::FeatureRamp | Self::FeatureLevels => true,
             _ => false,
         }
     }

@@ -133,7 +133,7 @@ impl RivalGate {
             rejector.went_out();
         }
         self.in_flight.insert(job, now);
-        out.push(Verdict::Start(job));
+        out.push(Verdict::start(job));
     }
 }
 
@@ -206,6 +206,6 @@ impl AdmissionControl for RivalControl {
             _ => None,
         };
         let (queued, in_flight) = (gate.queue.len(), gate.in_flight.len());
-        ControlView { queued, in_flight, limit: Some(limit), is_adaptive, cursor, level: None }
+        ControlView { queued, in_flight, limit: Some(limit), is_adaptive, cursor, level: None, pressure: None }
     }
 }

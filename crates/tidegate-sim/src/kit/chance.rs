@@ -36,6 +36,12 @@ impl Chance {
         chances > 0 && self.below(1000) < chances
     }
 
+    /// A number of the normal distribution with mean 0 and deviation 1.
+    pub fn normal(&mut self) -> f64 {
+        libm::sqrt(-2.0 * libm::log(self.unit()))
+            * libm::cos(2.0 * core::f64::consts::PI * self.unit())
+    }
+
     /// A number from 0 to 1, both excluded.
     pub fn unit(&mut self) -> f64 {
         let bits = (self.bits() >> 11) as f64;

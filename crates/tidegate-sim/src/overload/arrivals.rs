@@ -1,7 +1,7 @@
 //! The operations of one group of clients: when they begin, of which tenant, and how much work each
 //! call is. They come from the seed alone, so that every design is asked the same.
 
-use super::client::ClientSpec;
+use super::client::{ArrivalPattern, ClientSpec};
 use super::service::nanos_of_ms;
 use crate::kit::{Chance, SECOND, seconds};
 
@@ -24,12 +24,16 @@ pub(crate) struct ClientSource {
     /// Where the next gap begins.
     at: u64,
     end: u64,
+    /// The part of an operation that is still to come, where they come at equal distances.
+    due: f64,
 }
 
 impl ClientSource {
     pub(crate) fn new(seed: u64, client: usize, seconds: u32) -> Self {
         let part = CLIENT_PARTS + 10 * client as u64;
+        let due = Chance::new(seed, part + 3).unit();
         Self {
+            due,
             arrivals: Chance::new(seed, part),
             tenants: Chance::new(seed, part + 1),
             work: Chance::new(seed, part + 2),
@@ -48,13 +52,18 @@ impl ClientSource {
             let second = seconds(self.at);
             let rate = client.rate_at(second);
             let change = client.next_phase(second).map_or(u64::MAX, |from| nanos_of_ms(from * 1000.0));
-            let gap = if rate > 0.0 { self.arrivals.gap(SECOND as f64 / rate) } else { u64::MAX };
+            let gap = match client.arrivals {
+                _ if rate <= 0.0 => u64::MAX,
+                ArrivalPattern::Poisson => self.arrivals.gap(SECOND as f64 / rate),
+                ArrivalPattern::Even => (self.due * SECOND as f64 / rate) as u64,
+            };
             let next = self.at.saturating_add(gap);
             if next >= change {
+                self.due = (self.due - seconds(change - self.at) * rate).max(0.0);
                 self.at = change;
                 continue;
             }
-            self.at = next;
+            (self.at, self.due) = (next, 1.0);
             let tenant = self.tenants.below(u64::from(client.tenants)) as u32;
             return (next < self.end).then_some(OperationStart { at: next, tenant });
         }

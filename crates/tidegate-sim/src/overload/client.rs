@@ -12,8 +12,15 @@ pub struct ClientSpec {
     pub name: String,
     /// The position of the service that it calls.
     pub service: usize,
-    /// Operations a second at a load of 1, with Poisson arrivals.
+    /// The name of the feature that its requests are for; `None`: none.
+    pub feature: Option<String>,
+    /// Whether it stops asking while its feature is off for all, and asks again when it is on.
+    /// Default: it keeps asking.
+    pub stops_while_off: bool,
+    /// Operations a second at a load of 1.
     pub rate: f64,
+    /// How its operations are spread over time. Default: Poisson.
+    pub arrivals: ArrivalPattern,
     /// The factor of the rate over time, in order of beginnings; before the first phase it is 1.
     pub phases: Vec<LoadPhase>,
     /// The class of its requests.
@@ -40,6 +47,17 @@ pub struct ClientSpec {
     pub retry: RetryRule,
     /// Whether the latencies are kept for each tenant.
     pub keeps_tenants: bool,
+}
+
+/// How operations are spread over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalPattern {
+    /// By chance, each independent of the others.
+    #[default]
+    Poisson,
+    /// At equal distances, so that the load is what the rate says.
+    Even,
 }
 
 /// A factor of the rate, from an instant to the next phase.
@@ -100,7 +118,10 @@ impl ClientSpec {
         Self {
             name: "gold".to_owned(),
             service: 0,
+            feature: None,
+            stops_while_off: false,
             rate,
+            arrivals: ArrivalPattern::Poisson,
             phases: Vec::new(),
             class: Class::Critical,
             namespace: 0,
@@ -129,13 +150,14 @@ impl ClientSpec {
 
     /// The rate of operations at a second.
     pub(crate) fn rate_at(&self, second: f64) -> f64 {
-        let phase = self.phases.iter().rev().find(|phase| phase.from <= second);
-        self.rate * phase.map_or(1.0, |phase| phase.factor)
+        let begun = self.phases.partition_point(|phase| phase.from <= second);
+        self.rate * begun.checked_sub(1).map_or(1.0, |last| self.phases[last].factor)
     }
 
     /// The beginning of the phase after a second.
     pub(crate) fn next_phase(&self, second: f64) -> Option<f64> {
-        self.phases.iter().map(|phase| phase.from).find(|from| *from > second)
+        let begun = self.phases.partition_point(|phase| phase.from <= second);
+        self.phases.get(begun).map(|phase| phase.from)
     }
 }
 

@@ -19,6 +19,8 @@ pub struct ArrivedRequest<'a> {
     pub class: Class,
     /// Its tenant.
     pub tenant: &'a str,
+    /// The position of its feature among those of the scenario; `None`: it is for none.
+    pub feature: Option<usize>,
     /// Its cost, which multiplies the service time.
     pub cost: u32,
     /// 0 for the first attempt.
@@ -58,6 +60,8 @@ pub enum RefusalCause {
     WaitedTooLong,
     /// The estimated wait was too long for its deadline.
     DeadlineUnmeetable,
+    /// Its feature was off.
+    FeatureDisabled,
     /// The program in front of the service started anew.
     Restart,
     /// Another reason of the engine.
@@ -66,13 +70,14 @@ pub enum RefusalCause {
 
 impl RefusalCause {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Cursor,
         Self::QueueFull,
         Self::LimitReached,
         Self::QueueDelay,
         Self::WaitedTooLong,
         Self::DeadlineUnmeetable,
+        Self::FeatureDisabled,
         Self::Restart,
         Self::Other,
     ];
@@ -86,6 +91,7 @@ impl RefusalCause {
             Self::QueueDelay => "queue delay",
             Self::WaitedTooLong => "waited too long",
             Self::DeadlineUnmeetable => "deadline unmeetable",
+            Self::FeatureDisabled => "feature disabled",
             Self::Restart => "restart",
             Self::Other => "other",
         }
@@ -101,7 +107,15 @@ impl RefusalCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The service begins to work on it.
-    Start(JobId),
+    Start {
+        /// The request.
+        job: JobId,
+        /// The position of the level that its feature gives it, 0 the best.
+        level: u8,
+    },
+    /// A started request is cut short, because its feature was switched off. The design counts it
+    /// as ended.
+    Cancel(JobId),
     /// It is refused.
     Refuse {
         /// The request.
@@ -114,6 +128,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// A start at the best level.
+    pub const fn start(job: JobId) -> Self {
+        Self::Start { job, level: 0 }
+    }
+
     /// A refusal that names no time before a retry.
     pub const fn refuse(job: JobId, cause: RefusalCause) -> Self {
         Self::Refuse { job, cause, retry_after: None }
@@ -136,6 +155,29 @@ pub struct ControlView {
     pub cursor: Option<f64>,
     /// The load level, 0 normal to 4 emergency; `None` without levels.
     pub level: Option<u8>,
+    /// The smoothed pressure that the levels follow; `None` without one.
+    pub pressure: Option<f64>,
+}
+
+/// The state of one feature as a design shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FeatureControlView {
+    /// The position of the worst level that any request gets, 0 the best.
+    pub level: u8,
+    /// The part of the capacity that a design thinks it takes at its best level, refused requests
+    /// included; `None` without such a number.
+    pub footprint: Option<f64>,
+}
+
+/// A change of the level of a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeatureMove {
+    /// The position of the feature among those of the scenario.
+    pub feature: usize,
+    /// The positions of the levels before and after, 0 the best.
+    pub from: u8,
+    /// The level after.
+    pub to: u8,
 }
 
 /// An admission design in front of the workers of all services of a world.
@@ -164,6 +206,22 @@ pub trait AdmissionControl: core::fmt::Debug {
 
     /// A pressure for the first service arrives from outside.
     fn signal(&mut self, pressure: f64, now: u64);
+
+    /// The measured part of a service that is in use arrives from outside, for a service with
+    /// [`ServiceSpec::measured_noise`](super::service::ServiceSpec::measured_noise). Designs
+    /// without load levels ignore it.
+    fn measured(&mut self, _service: usize, _in_use: f64, _now: u64) {}
+
+    /// The state of each feature of the scenario, in order; none from a design that ignores them
+    /// and leaves them at their best level.
+    fn features(&self, _now: u64) -> Vec<FeatureControlView> {
+        Vec::new()
+    }
+
+    /// The changes of features since the last call, in order.
+    fn take_feature_moves(&mut self) -> Vec<FeatureMove> {
+        Vec::new()
+    }
 
     /// The state of a service.
     fn view(&self, service: usize, now: u64) -> ControlView;

@@ -1,5 +1,6 @@
 //! The facts about the services of a scenario from which a design is made.
 
+use super::feature_spec::FeatureSpec;
 use super::service::ServiceSpec;
 
 /// The facts about the services of a scenario from which a design is made.
@@ -9,6 +10,8 @@ pub struct ControlledServices {
     pub seed: u64,
     /// The services, at least one.
     pub services: Vec<ServiceSpec>,
+    /// The features.
+    pub features: Vec<FeatureSpec>,
     /// The namespaces of clients are below this number.
     pub namespaces: u32,
     /// Whether the admission cursors of the engine are pinned open.

@@ -4,12 +4,13 @@ use super::arrivals::ClientSource;
 use super::client::{ClientSpec, RetryRule};
 use super::control::{AdmissionControl, ArrivedRequest, JobEnd, JobId, RefusalCause, Verdict};
 use super::design::OverloadDesign;
+use super::feature_tally::FeatureTally;
 use super::ledger::{IDLE_MAX, OverloadRule, OverloadViolation, ServiceLedger};
 use super::run::{OverloadResult, ServiceResult};
 use super::scenario::{OverloadFault, OverloadScenario};
 use super::scenario_error::OverloadScenarioError;
 use super::service::{ServiceSpec, nanos_of_ms};
-use super::tally::{ClientTally, OperationEnd, STEP, ServiceStep};
+use super::tally::{ClientTally, EndedOperation, OperationEnd, STEP, ServiceStep};
 use super::workers::{BegunWork, Workers};
 use crate::kit::{Chance, Delays, EventQueue, Findings, MS, SECOND, seconds};
 
@@ -18,6 +19,7 @@ const RESERVE: u32 = 5;
 
 /// The parts of a world's chance.
 const RETRY_PART: u64 = 1;
+const NOISE_PART: u64 = 2;
 
 /// One design and its world.
 #[derive(Debug)]
@@ -32,6 +34,10 @@ pub(crate) struct OverloadDesignWorld {
     jobs: Vec<Job>,
     services: Vec<ServiceState>,
     tallies: Vec<ClientTally>,
+    features: Vec<FeatureTally>,
+    /// The position of the feature of each client.
+    client_features: Vec<Option<usize>>,
+    noise: Chance,
     retries: Chance,
     findings: Findings<OverloadRule, OverloadViolation>,
     verdicts: Vec<Verdict>,
@@ -66,6 +72,8 @@ struct Operation {
     calls_done: u32,
     /// Attempts of the present call.
     attempts: u32,
+    /// Whether a feature of the service was below its best level when it began.
+    is_degraded: bool,
     has_ended: bool,
 }
 
@@ -75,6 +83,8 @@ struct Job {
     operation: usize,
     arrived: u64,
     started: u64,
+    /// The level of its feature, once it has started.
+    level: u8,
     state: JobState,
     /// The client waits for its answer no more.
     is_given_up: bool,
@@ -97,6 +107,8 @@ struct ServiceState {
     has_impatient_clients: bool,
     /// Since when a worker has been idle while requests wait.
     idle_since: Option<u64>,
+    /// The features of it that are below their best level.
+    degraded: u32,
     refused_in_step: u32,
     first_refusal: Option<f64>,
     steps: Vec<ServiceStep>,
@@ -130,6 +142,12 @@ impl OverloadDesignWorld {
             jobs: Vec::new(),
             services: (0..scenario.services.len()).map(|at| ServiceState::new(scenario, at)).collect(),
             tallies: clients.iter().map(tally).collect(),
+            features: scenario.features.iter().cloned().map(FeatureTally::new).collect(),
+            client_features: clients
+                .iter()
+                .map(|client| client.feature.as_deref().and_then(|name| scenario.feature(name)))
+                .collect(),
+            noise: Chance::new(scenario.seed, NOISE_PART),
             retries: Chance::new(scenario.seed, RETRY_PART),
             findings: Findings::default(),
             verdicts: Vec::new(),
@@ -179,6 +197,7 @@ impl OverloadDesignWorld {
         OverloadResult {
             design: self.design,
             services,
+            features: self.features.into_iter().map(FeatureTally::into_result).collect(),
             clients: self.tallies.into_iter().map(ClientTally::into_result).collect(),
             violations: self.findings.into_kept(),
             violation_counts,
@@ -198,6 +217,7 @@ impl OverloadDesignWorld {
             WorldEvent::Wake => {
                 self.wake_planned = u64::MAX;
                 self.ask(|control, now, out| control.wake(now, out));
+                self.follow_features();
             }
             WorldEvent::Fault(fault) => self.fault(fault),
             WorldEvent::Step => self.step(),
@@ -226,12 +246,32 @@ impl OverloadDesignWorld {
         act(&mut *self.control, self.now, &mut verdicts);
         for verdict in verdicts.drain(..) {
             match verdict {
-                Verdict::Start(job) => self.start(job),
+                Verdict::Start { job, level } => self.start(job, level),
+                Verdict::Cancel(job) => self.cut_short(job),
                 Verdict::Refuse { job, cause, retry_after } => self.refuse(job, cause, retry_after),
             }
         }
         self.verdicts = verdicts;
         self.plan_wake();
+    }
+
+    /// Takes in the changes of features.
+    fn follow_features(&mut self) {
+        for change in self.control.take_feature_moves() {
+            let feature = &mut self.features[change.feature];
+            let name = feature.spec.config.resource.as_deref();
+            let service = self.scenario.services.iter().position(|one| Some(one.name.as_str()) == name);
+            let service = service.unwrap_or(0);
+            let pressure = self.control.view(service, self.now).pressure;
+            let was_degraded = feature.is_degraded();
+            feature.moved(change, pressure, self.now);
+            let degraded = &mut self.services[service].degraded;
+            match (was_degraded, feature.is_degraded()) {
+                (false, true) => *degraded += 1,
+                (true, false) => *degraded -= 1,
+                _ => {}
+            }
+        }
     }
 
     fn plan_wake(&mut self) {
@@ -250,6 +290,11 @@ impl OverloadDesignWorld {
     fn begin(&mut self, client: usize, tenant: u32) {
         self.plan_next(client);
         let work_seed = self.sources[client].work_seed();
+        let is_off = self.client_features[client].is_some_and(|feature| self.features[feature].is_off());
+        if is_off && self.scenario.clients[client].stops_while_off {
+            self.tallies[client].unasked(self.now);
+            return;
+        }
         let operation = self.operations.len();
         let began = self.now;
         self.operations.push(Operation {
@@ -259,6 +304,7 @@ impl OverloadDesignWorld {
             work_seed,
             calls_done: 0,
             attempts: 0,
+            is_degraded: self.services[self.scenario.clients[client].service].degraded > 0,
             has_ended: false,
         });
         self.live += 1;
@@ -278,6 +324,7 @@ impl OverloadDesignWorld {
             operation,
             arrived: now,
             started: 0,
+            level: 0,
             state: JobState::Waiting,
             is_given_up: false,
         });
@@ -301,6 +348,7 @@ impl OverloadDesignWorld {
             namespace,
             class,
             tenant: &names[tenant as usize],
+            feature: self.client_features[client],
             cost,
             attempt: attempts - 1,
             deadline,
@@ -318,18 +366,23 @@ impl OverloadDesignWorld {
         self.scenario.clients[self.client_of(job)].service
     }
 
-    fn start(&mut self, job: JobId) {
+    fn start(&mut self, job: JobId, level: u8) {
         if !self.answers_once(job) {
             return;
         }
         let (client, service, now) = (self.client_of(job), self.service_of(job), self.now);
         let started = &mut self.jobs[job];
-        (started.state, started.started) = (JobState::AtWork, now);
+        (started.state, started.started, started.level) = (JobState::AtWork, now, level);
         let waited = now - started.arrived;
         let operation = self.operations[started.operation];
         let (spec, work_chance) = (&self.scenario.clients[client], u64::from(operation.calls_done));
         let time = self.scenario.services[service].service_time;
-        let work = time.draw(&mut Chance::new(operation.work_seed, work_chance)) * u64::from(spec.cost);
+        let mut work = time.draw(&mut Chance::new(operation.work_seed, work_chance)) * u64::from(spec.cost);
+        if let Some(feature) = self.client_features[client] {
+            let feature = &mut self.features[feature];
+            feature.begin();
+            work = (work as f64 * feature.spec.cost_share(level)) as u64;
+        }
         self.tallies[client].started(spec.cost, now);
         let state = &mut self.services[service];
         state.ledger.admitted += 1;
@@ -348,13 +401,21 @@ impl OverloadDesignWorld {
 
     /// Work has ended, in time or not.
     fn finish(&mut self, job: JobId, fails: bool) {
+        // A job that was cut short has ended before.
+        if self.jobs[job].state != JobState::AtWork {
+            return;
+        }
         let (client, service, now) = (self.client_of(job), self.service_of(job), self.now);
         let begun = self.services[service].workers.finish(&self.scenario.services[service], now);
         self.plan_finish(begun);
         self.services[service].ledger.ended += 1;
         self.live -= 1;
-        let Job { operation, arrived, is_given_up, .. } = self.jobs[job];
+        let Job { operation, arrived, level, is_given_up, .. } = self.jobs[job];
         self.jobs[job].state = JobState::Over;
+        let feature = self.client_features[client];
+        if let Some(feature) = feature {
+            self.features[feature].end(now);
+        }
         let spec = &self.scenario.clients[client];
         let is_late = now - arrived > u64::from(spec.deadline_ms) * MS;
         let (cost, calls, tenant) = (spec.cost, spec.calls, self.operations[operation].tenant);
@@ -367,7 +428,8 @@ impl OverloadDesignWorld {
             self.fail(operation, OperationEnd::Late, None);
             return;
         }
-        self.tallies[client].answered(tenant, cost, now);
+        let utility = feature.map_or(0.0, |feature| self.features[feature].spec.utility(level));
+        self.tallies[client].answered(tenant, cost, utility, now);
         let asked = &mut self.operations[operation];
         asked.calls_done += 1;
         asked.attempts = 0;
@@ -378,6 +440,28 @@ impl OverloadDesignWorld {
         }
     }
 
+    /// A started job is cut short, because its feature was switched off.
+    fn cut_short(&mut self, job: JobId) {
+        let Job { operation, state, is_given_up, .. } = self.jobs[job];
+        let (client, service, now) = (self.client_of(job), self.service_of(job), self.now);
+        if state != JobState::AtWork {
+            self.violation(OverloadRule::OneAnswer, service, format!("job {job} is cut short, {state:?}"));
+            return;
+        }
+        self.jobs[job].state = JobState::Over;
+        let spec = &self.scenario.services[service];
+        let begun = self.services[service].workers.cancel(spec, job, now);
+        self.plan_finish(begun);
+        self.services[service].ledger.ended += 1;
+        self.live -= 1;
+        if let Some(feature) = self.client_features[client] {
+            self.features[feature].end(now);
+        }
+        if !is_given_up {
+            self.fail(operation, OperationEnd::Disabled, None);
+        }
+    }
+
     fn refuse(&mut self, job: JobId, cause: RefusalCause, retry_after: Option<u64>) {
         if !self.answers_once(job) {
             return;
@@ -385,7 +469,13 @@ impl OverloadDesignWorld {
         let (client, service, now) = (self.client_of(job), self.service_of(job), self.now);
         self.jobs[job].state = JobState::Over;
         let state = &mut self.services[service];
-        *(if cause.is_expiry() { &mut state.ledger.expired } else { &mut state.ledger.shed }) += 1;
+        let is_disabled = cause == RefusalCause::FeatureDisabled;
+        let ledger = &mut state.ledger;
+        *match cause {
+            _ if is_disabled => &mut ledger.disabled,
+            _ if cause.is_expiry() => &mut ledger.expired,
+            _ => &mut ledger.shed,
+        } += 1;
         state.refused_in_step += 1;
         state.first_refusal.get_or_insert(seconds(now));
         state.workers.reject(&self.scenario.services[service]);
@@ -393,7 +483,8 @@ impl OverloadDesignWorld {
         let Job { operation, is_given_up, .. } = self.jobs[job];
         self.tallies[client].refused(cause, self.operations[operation].began, now);
         if !is_given_up {
-            self.fail(operation, OperationEnd::Refused, retry_after);
+            let end = if is_disabled { OperationEnd::Disabled } else { OperationEnd::Refused };
+            self.fail(operation, end, retry_after);
         }
     }
 
@@ -422,11 +513,11 @@ impl OverloadDesignWorld {
     }
 
     fn end(&mut self, operation: usize, end: OperationEnd) {
-        let Operation { client, tenant, began, has_ended, .. } = self.operations[operation];
+        let Operation { client, tenant, began, is_degraded, has_ended, .. } = self.operations[operation];
         debug_assert!(!has_ended, "an operation ends once");
         self.operations[operation].has_ended = true;
         self.live -= 1;
-        self.tallies[client].ended(end, tenant, began, self.now);
+        self.tallies[client].ended(end, EndedOperation { tenant, began, is_degraded }, self.now);
     }
 
     /// The deadline of a job has come, and its client may try again.
@@ -465,6 +556,7 @@ impl OverloadDesignWorld {
             OverloadFault::Restart => {
                 self.has_restarted = true;
                 self.ask(|control, now, out| control.restart(now, out));
+                self.follow_features();
             }
         }
     }
@@ -472,13 +564,29 @@ impl OverloadDesignWorld {
     /// Notes the state of each service, and checks it at each second.
     fn step(&mut self) {
         for service in 0..self.services.len() {
+            self.measure(service);
             let view = self.control.view(service, self.now);
             self.services[service].end_step(&view);
             if self.now.is_multiple_of(SECOND) {
                 self.check(service);
             }
         }
+        if !self.features.is_empty() {
+            let views = self.control.features(self.now);
+            for (place, feature) in self.features.iter_mut().enumerate() {
+                feature.end_step(views.get(place).copied().unwrap_or_default());
+            }
+        }
         self.events.plan(self.now + STEP, WorldEvent::Step);
+    }
+
+    /// Measures the use of a service, with noise, and tells it to the design.
+    fn measure(&mut self, service: usize) {
+        let spec = &self.scenario.services[service];
+        let Some(deviation) = spec.measured_noise else { return };
+        let in_use = f64::from(self.services[service].workers.busy()) / f64::from(spec.workers);
+        let noisy = (in_use + deviation * self.noise.normal()).max(0.0);
+        self.control.measured(service, noisy, self.now);
     }
 
     fn check(&mut self, service: usize) {
@@ -531,6 +639,7 @@ impl ServiceState {
             limit: view.limit.unwrap_or(0.0),
             cursor: view.cursor,
             level: view.level,
+            pressure: view.pressure,
             refused: core::mem::take(&mut self.refused_in_step),
             first_refusal: self.first_refusal.take(),
         });

@@ -9,7 +9,7 @@ use crate::kit::MS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverloadRule {
-    /// Offered is admitted, shed, expired, cancelled and queued together, at every second.
+    /// Offered is admitted, shed, disabled, expired, cancelled and queued together, at every second.
     Conservation,
     /// There are never more places in flight than the limit, nor more than the world counts.
     Places,
@@ -33,7 +33,7 @@ impl OverloadRule {
     /// The condition that must hold.
     pub const fn claim(self) -> &'static str {
         match self {
-            Self::Conservation => "offered = admitted + shed + expired + cancelled + queued, at every second",
+            Self::Conservation => "offered = admitted + shed + disabled + expired + cancelled + queued, at every second",
             Self::Places => "requests in flight never exceed the limit",
             Self::OneAnswer => "each request is answered once",
             Self::NoIdlePlace => "no worker is idle for more than 1 ms while requests wait",
@@ -66,6 +66,8 @@ pub struct ServiceLedger {
     pub admitted: u64,
     /// Those that were refused at once or pushed out of the queue.
     pub shed: u64,
+    /// Those that were refused because their feature was off.
+    pub disabled: u64,
     /// Those that were refused because they had waited too long or would have.
     pub expired: u64,
     /// Those whose clients hung up while they waited.
@@ -77,7 +79,7 @@ pub struct ServiceLedger {
 impl ServiceLedger {
     /// The requests that wait, as the world counts them.
     pub const fn waiting(&self) -> u64 {
-        self.offered - self.admitted - self.shed - self.expired - self.cancelled
+        self.offered - self.admitted - self.shed - self.disabled - self.expired - self.cancelled
     }
 
     /// The rule that the view of a design breaks, and the numbers.

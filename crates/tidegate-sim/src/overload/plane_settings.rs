@@ -4,6 +4,7 @@ use tidegate_core::Class;
 use tidegate_engine::ResourceStats;
 use tidegate_overload::{
     AdaptiveLimitConfig, Overload, OverloadError, QueueConfig, ResourceConfig, RoomBounds, RoomUse, Share,
+    SignalConfig, SignalSource,
 };
 
 use super::controlled_services::ControlledServices;
@@ -15,9 +16,11 @@ const WAITING_MAX: usize = 1000;
 /// The plane with a resource for each service. It draws from the seed alone.
 pub(crate) fn overload_plane(settings: &ControlledServices) -> Result<Overload, OverloadError> {
     let resources = settings.services.iter().map(|service| (service.name.clone(), resource_config(service)));
-    resources
-        .fold(Overload::builder(settings.seed), |plane, (name, config)| plane.resource(name, config))
-        .build()
+    let plane =
+        resources.fold(Overload::builder(settings.seed), |plane, (name, config)| plane.resource(name, config));
+    let measured = settings.services.iter().filter(|service| service.measured_noise.is_some());
+    let plane = measured.fold(plane, |plane, service| plane.signal(measured_signal(service)));
+    settings.features.iter().fold(plane, |plane, feature| plane.feature(feature.config.clone())).build()
 }
 
 /// The settings of one service: the defaults of the plane but for what the service names.
@@ -34,7 +37,19 @@ fn resource_config(service: &ServiceSpec) -> ResourceConfig {
     } else {
         ResourceConfig::new(places.into())
     };
-    config.waiting_max(RoomUse::new(WAITING_MAX, 64 << 20)).queue(queue_config(service))
+    config.waiting_max(RoomUse::new(WAITING_MAX, 64 << 20)).queue(queue_config(service)).levels(service.levels)
+}
+
+/// The signal of the measured use of a service.
+pub(crate) fn measured_signal(service: &ServiceSpec) -> SignalConfig {
+    let mut signal = SignalConfig::new(measured_name(service), SignalSource::Pushed);
+    (signal.resource, signal.unit) = (Some(service.name.clone()), "of the workers".to_owned());
+    signal
+}
+
+/// The name of that signal.
+pub(crate) fn measured_name(service: &ServiceSpec) -> String {
+    format!("{}-in-use", service.name)
 }
 
 /// The fair queue of one service.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::design::OverloadDesign;
+use super::feature_tally::FeatureResult;
 use super::ledger::{OverloadRule, OverloadViolation, ServiceLedger};
 use super::scenario::OverloadScenario;
 use super::tally::{ClientResult, ServiceStep, step_at};
@@ -25,6 +26,8 @@ pub struct OverloadResult {
     pub design: OverloadDesign,
     /// The services, in the order of the scenario.
     pub services: Vec<ServiceResult>,
+    /// The features, in the order of the scenario.
+    pub features: Vec<FeatureResult>,
     /// The clients, in the order of the scenario.
     pub clients: Vec<ClientResult>,
     /// The first violations of each rule.
@@ -62,6 +65,16 @@ impl OverloadResult {
     /// The results of a group of clients.
     pub fn client(&self, name: &str) -> Option<&ClientResult> {
         self.clients.iter().find(|result| result.client == name)
+    }
+
+    /// The results of a feature.
+    pub fn feature(&self, name: &str) -> Option<&FeatureResult> {
+        self.features.iter().find(|result| result.feature == name)
+    }
+
+    /// The utility of all answered calls of features.
+    pub fn utility(&self) -> f64 {
+        self.clients.iter().map(|client| client.utility).sum()
     }
 
     /// How many violations there were.

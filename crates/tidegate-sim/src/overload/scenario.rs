@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::client::ClientSpec;
 use super::controlled_services::ControlledServices;
 use super::design::OverloadDesign;
+use super::feature_spec::FeatureSpec;
 use super::scenario_error::OverloadScenarioError;
 use super::service::ServiceSpec;
 use crate::kit::report::ExperimentNote;
@@ -27,6 +28,8 @@ pub struct OverloadScenario {
     pub designs: Vec<OverloadDesign>,
     /// The services, at least one. Under the design `tidegate` they share one engine.
     pub services: Vec<ServiceSpec>,
+    /// The features of the services, which clients name.
+    pub features: Vec<FeatureSpec>,
     /// The clients, at least one.
     pub clients: Vec<ClientSpec>,
     /// Events from outside, in order.
@@ -72,6 +75,7 @@ impl OverloadScenario {
             variant: String::new(),
             designs: vec![OverloadDesign::TIDEGATE],
             services,
+            features: Vec::new(),
             clients,
             faults: Vec::new(),
             pins_cursor_open: false,
@@ -88,11 +92,17 @@ impl OverloadScenario {
         self.clients.iter().position(|client| client.name == name)
     }
 
+    /// The feature of a name.
+    pub fn feature(&self, name: &str) -> Option<usize> {
+        self.features.iter().position(|feature| feature.config.name == name)
+    }
+
     /// The facts from which designs are made.
     pub(crate) fn controlled_services(&self) -> ControlledServices {
         ControlledServices {
             seed: self.seed,
             services: self.services.clone(),
+            features: self.features.clone(),
             namespaces: self.clients.iter().map(|client| client.namespace + 1).max().unwrap_or(1),
             pins_cursor_open: self.pins_cursor_open,
         }
@@ -126,6 +136,16 @@ impl OverloadScenario {
                     client: client.name.clone(),
                     service,
                     services,
+                });
+            }
+            if let Some(name) = &client.feature
+                && self.feature(name).is_none()
+            {
+                let known = self.features.iter().map(|feature| feature.config.name.as_str());
+                return Err(OverloadScenarioError::NoFeature {
+                    client: client.name.clone(),
+                    feature: name.clone(),
+                    known: known.collect::<Vec<_>>().join(", "),
                 });
             }
             number(&of("rate"), client.rate, 0.0, 1_000_000.0, "0 to 1000000")?;

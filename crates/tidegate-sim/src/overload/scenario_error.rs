@@ -26,6 +26,16 @@ pub enum OverloadScenarioError {
         /// The number of services.
         services: usize,
     },
+    /// A client names a feature that does not exist.
+    #[error("client \"{client}\" names feature \"{feature}\", which is not among the features: {known}")]
+    NoFeature {
+        /// The client.
+        client: String,
+        /// The feature.
+        feature: String,
+        /// The features that there are.
+        known: String,
+    },
     /// The overload plane refuses the services.
     #[error("the overload plane refuses the services: {0}")]
     Plane(String),

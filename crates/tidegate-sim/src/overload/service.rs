@@ -1,6 +1,7 @@
 //! A simulated service: workers, the time that work takes them, and what a rejection costs.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use tidegate_overload::LevelThresholds;
 
 use crate::kit::{Chance, MS};
 
@@ -28,6 +29,12 @@ pub struct ServiceSpec {
     pub min_shares: [Option<f64>; 4],
     /// The share of the highest class before all others; `None`: the default.
     pub priority_share: Option<f64>,
+    /// The pressures at which the load levels of the engine are entered.
+    #[serde(serialize_with = "serialize_levels")]
+    pub levels: LevelThresholds,
+    /// The deviation of a measured signal: each tenth of a second the part of the workers that are
+    /// at work, with normal noise, is a signal of the service beside its places. `None`: no signal.
+    pub measured_noise: Option<f64>,
 }
 
 /// A distribution of service times.
@@ -90,8 +97,7 @@ impl ServiceTime {
         let ms = match self {
             Self::Exponential { mean_ms } => -libm::log(chance.unit()) * mean_ms,
             Self::Lognormal { mean_ms, sigma } => {
-                let normal = libm::sqrt(-2.0 * libm::log(chance.unit()))
-                    * libm::cos(2.0 * core::f64::consts::PI * chance.unit());
+                let normal = chance.normal();
                 // The mean of a lognormal distribution is that of its median times exp(sigma²/2).
                 mean_ms * libm::exp(sigma * normal - sigma * sigma / 2.0)
             }
@@ -116,6 +122,8 @@ impl ServiceSpec {
             weights: None,
             min_shares: [None; 4],
             priority_share: None,
+            levels: LevelThresholds::DEFAULT,
+            measured_noise: None,
         }
     }
 
@@ -128,6 +136,19 @@ impl ServiceSpec {
     pub(crate) fn phase_at(&self, now: u64) -> Option<&ServicePhase> {
         self.phases.iter().rev().find(|phase| nanos_of_ms(phase.from * 1000.0) <= now)
     }
+}
+
+fn serialize_levels<S: Serializer>(levels: &LevelThresholds, serializer: S) -> Result<S::Ok, S::Error> {
+    let LevelThresholds { soft, brownout, hard, emergency, margin, settle } = levels;
+    let numbers = [
+        ("soft", *soft),
+        ("brownout", *brownout),
+        ("hard", *hard),
+        ("emergency", *emergency),
+        ("margin", *margin),
+        ("settle_seconds", settle.as_secs_f64()),
+    ];
+    serializer.collect_map(numbers)
 }
 
 pub(crate) fn nanos_of_ms(ms: f64) -> u64 {

@@ -24,8 +24,14 @@ pub struct ClientResult {
     pub late: u64,
     /// Those that were refused for good.
     pub refused: u64,
+    /// Those that were refused, or cut short, because their feature was off.
+    pub disabled: u64,
     /// Those whose clients hung up.
     pub cancelled: u64,
+    /// Operations that did not begin because the client stops asking while its feature is off.
+    pub unasked: u64,
+    /// The utility of calls that were answered in time: each that of its feature at its level.
+    pub utility: f64,
     /// Refused attempts by cause.
     pub causes: BTreeMap<RefusalCause, u64>,
     /// Attempts, retries included.
@@ -34,6 +40,11 @@ pub struct ClientResult {
     pub p50_ms: f64,
     /// The latency that one of a hundred exceeded.
     pub p99_ms: f64,
+    /// The same of the operations that began while a feature of the service was below its best
+    /// level; 0 without any.
+    pub p99_degraded_ms: f64,
+    /// The same of all others; 0 without any.
+    pub p99_normal_ms: f64,
     /// Units of cost a second of calls that were answered in time, by the instant of the answer.
     pub good_units_per_second: f64,
     /// Over time, in steps of 100 ms.
@@ -53,6 +64,8 @@ pub struct ClientStep {
     pub succeeded: u32,
     /// Attempts that were refused in it.
     pub refused: u32,
+    /// Those of them whose feature was off.
+    pub disabled: u32,
     /// Units of cost that were answered in time in it.
     pub good_units: u32,
     /// Units of cost on which work began in it.
@@ -87,6 +100,8 @@ pub struct ServiceStep {
     pub cursor: Option<f64>,
     /// The load level; `None` without levels.
     pub level: Option<u8>,
+    /// The smoothed pressure that the levels follow; `None` without one.
+    pub pressure: Option<f64>,
     /// Attempts that were refused in it.
     pub refused: u32,
     /// The second of the first of them.
@@ -97,8 +112,9 @@ pub struct ServiceStep {
 #[derive(Debug)]
 pub(crate) struct ClientTally {
     result: ClientResult,
-    /// In microseconds.
-    latencies: Vec<u64>,
+    /// In microseconds: of operations that began while all features had their best level, and of
+    /// the others.
+    latencies: [Vec<u64>; 2],
     tenants: Vec<TenantTally>,
     good_units: u64,
     counts_from: u64,
@@ -112,12 +128,22 @@ struct TenantTally {
     good_units: u64,
 }
 
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndedOperation {
+    pub(crate) tenant: u32,
+    pub(crate) began: u64,
+    /// Whether a feature of the service was below its best level when it began.
+    pub(crate) is_degraded: bool,
+}
+
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperationEnd {
     Succeeded,
     Late,
     Refused,
+    Disabled,
     Cancelled,
 }
 
@@ -125,7 +151,7 @@ impl ClientTally {
     pub(crate) fn new(client: &str, tenants: usize, counts_from: u64, counts_until: u64) -> Self {
         let result = ClientResult { client: client.to_owned(), ..ClientResult::default() };
         let tenants = vec![TenantTally::default(); tenants];
-        Self { result, latencies: Vec::new(), tenants, good_units: 0, counts_from, counts_until }
+        Self { result, latencies: Default::default(), tenants, good_units: 0, counts_from, counts_until }
     }
 
     fn step(&mut self, at: u64) -> &mut ClientStep {
@@ -149,7 +175,9 @@ impl ClientTally {
     }
 
     pub(crate) fn refused(&mut self, cause: RefusalCause, began: u64, now: u64) {
-        self.step(now).refused += 1;
+        let step = self.step(now);
+        step.refused += 1;
+        step.disabled += u32::from(cause == RefusalCause::FeatureDisabled);
         if self.counts(began) {
             *self.result.causes.entry(cause).or_default() += 1;
         }
@@ -159,18 +187,25 @@ impl ClientTally {
         self.step(now).started_units += cost;
     }
 
-    /// A call was answered in time.
-    pub(crate) fn answered(&mut self, tenant: u32, cost: u32, now: u64) {
+    /// An operation did not begin, because its feature is off.
+    pub(crate) fn unasked(&mut self, at: u64) {
+        self.result.unasked += u64::from(self.counts(at));
+    }
+
+    /// A call was answered in time, with the utility of its feature.
+    pub(crate) fn answered(&mut self, tenant: u32, cost: u32, utility: f64, now: u64) {
         self.step(now).good_units += cost;
         if self.counts(now) {
             self.good_units += u64::from(cost);
+            self.result.utility += utility * f64::from(cost);
             if let Some(tenant) = self.tenants.get_mut(tenant as usize) {
                 tenant.good_units += u64::from(cost);
             }
         }
     }
 
-    pub(crate) fn ended(&mut self, end: OperationEnd, tenant: u32, began: u64, now: u64) {
+    pub(crate) fn ended(&mut self, end: OperationEnd, operation: EndedOperation, now: u64) {
+        let EndedOperation { tenant, began, is_degraded } = operation;
         let is_success = end == OperationEnd::Succeeded;
         self.step(began).succeeded += u32::from(is_success);
         if !self.counts(began) {
@@ -182,6 +217,7 @@ impl ClientTally {
             OperationEnd::Succeeded => &mut result.succeeded,
             OperationEnd::Late => &mut result.late,
             OperationEnd::Refused => &mut result.refused,
+            OperationEnd::Disabled => &mut result.disabled,
             OperationEnd::Cancelled => &mut result.cancelled,
         } += 1;
         let micros = (now - began) / 1000;
@@ -189,15 +225,24 @@ impl ClientTally {
             tenant.operations += 1;
             tenant.latencies.extend(is_success.then_some(micros));
         }
-        self.latencies.extend(is_success.then_some(micros));
+        self.latencies[usize::from(is_degraded)].extend(is_success.then_some(micros));
     }
 
     pub(crate) fn into_result(mut self) -> ClientResult {
-        self.latencies.sort_unstable();
         let mut result = self.result;
-        result.p50_ms = quantile_ms(&self.latencies, self.latencies.len(), 500);
-        result.p99_ms = quantile_ms(&self.latencies, self.latencies.len(), 990);
+        self.latencies.iter_mut().for_each(|latencies| latencies.sort_unstable());
+        let p99 = |latencies: &[u64]| quantile_ms(latencies, latencies.len(), 990);
+        let [normal, degraded] = &self.latencies;
+        (result.p99_normal_ms, result.p99_degraded_ms) = (p99(normal), p99(degraded));
+        let [mut latencies, degraded] = self.latencies;
+        if !degraded.is_empty() {
+            latencies.extend(degraded);
+            latencies.sort_unstable();
+        }
+        result.p50_ms = quantile_ms(&latencies, latencies.len(), 500);
+        result.p99_ms = quantile_ms(&latencies, latencies.len(), 990);
         let counted = seconds(self.counts_until - self.counts_from);
+        result.utility = rounded(result.utility);
         result.good_units_per_second = rounded(self.good_units as f64 / counted);
         result.tenants = self
             .tenants

@@ -15,11 +15,15 @@ use tidegate_engine::{
     Answered, Completion, Decision, Engine, EngineConfig, Event, Outcome, Pending, Permit, Request, Step,
     Wants, lacks_in_flight_place,
 };
-use tidegate_overload::Cursor;
+use tidegate_overload::{Cursor, FeatureEvent, PushedValue};
 
-use super::control::{AdmissionControl, ArrivedRequest, ControlView, JobEnd, JobId, RefusalCause, Verdict};
+use super::control::{
+    AdmissionControl, ArrivedRequest, ControlView, FeatureControlView, FeatureMove, JobEnd, JobId,
+    RefusalCause, Verdict,
+};
 use super::controlled_services::ControlledServices;
-use super::plane_settings::{overload_plane, waiting_bounds};
+use super::feature_spec::FeatureSpec;
+use super::plane_settings::{measured_name, overload_plane, waiting_bounds};
 use super::scenario_error::OverloadScenarioError;
 use crate::kit::Clock;
 
@@ -41,6 +45,7 @@ pub(crate) struct TidegateControl {
     permits: BTreeMap<JobId, Permit>,
     calls: Arc<CallList>,
     next_tick: u64,
+    feature_moves: Vec<FeatureMove>,
 }
 
 /// A job, its service, and until when it may wait.
@@ -48,6 +53,7 @@ pub(crate) struct TidegateControl {
 struct AskedJob {
     job: JobId,
     service: usize,
+    feature: Option<usize>,
     wait_until: u64,
 }
 
@@ -128,6 +134,7 @@ impl TidegateControl {
             permits: BTreeMap::new(),
             calls: Arc::default(),
             next_tick: 0,
+            feature_moves: Vec::new(),
         })
     }
 
@@ -140,11 +147,12 @@ impl TidegateControl {
         now: u64,
         out: &mut Vec<Verdict>,
     ) {
-        let AskedJob { job, wait_until, .. } = asked;
+        let AskedJob { job, feature, wait_until, .. } = asked;
         match step {
             Step::Decided(Decision::Admit(permit)) => {
+                let level = feature.map_or(0, |feature| self.granted_level(feature, &permit));
                 self.permits.insert(job, permit);
-                out.push(Verdict::Start(job));
+                out.push(Verdict::Start { job, level });
             }
             Step::Decided(Decision::Refuse(refused)) => {
                 let refusal = refused.into_refusal();
@@ -157,6 +165,38 @@ impl TidegateControl {
                 out.push(Verdict::Refuse { job, cause, retry_after });
             }
             Step::Ask(pending) => self.wait(asked, pending),
+        }
+    }
+
+    /// The position of the level at which a permit lets its request work.
+    fn granted_level(&self, feature: usize, permit: &Permit) -> u8 {
+        let granted = self.engine.granted_feature(permit);
+        granted.map_or(0, |granted| self.settings.features[feature].position(granted.level))
+    }
+
+    /// Takes in the changes of features in a tick, and cuts short what is cancelled.
+    fn follow_features(&mut self, now: u64, out: &mut Vec<Verdict>) {
+        for event in self.engine.take_feature_events() {
+            let FeatureEvent::Changed(change) = event else { continue };
+            let is_it = |spec: &FeatureSpec| spec.config.name == *change.feature;
+            let Some(feature) = self.settings.features.iter().position(is_it) else { continue };
+            let spec = &self.settings.features[feature];
+            let (from, to) = (spec.position(&change.from), spec.position(&change.to));
+            self.feature_moves.push(FeatureMove { feature, from, to });
+        }
+        if !self.settings.features.iter().any(FeatureSpec::cancels) {
+            return;
+        }
+        let is_due = |permit: &Permit| {
+            self.engine.feature_cancel_at(permit).is_some_and(|due| due <= at(now))
+        };
+        let due: Vec<JobId> =
+            self.permits.iter().filter(|(_, permit)| is_due(permit)).map(|(job, _)| *job).collect();
+        for job in due {
+            let Some(permit) = self.permits.remove(&job) else { continue };
+            let settled = self.engine.settle(permit, Completion::from(Outcome::Abandoned), at(now));
+            debug_assert!(settled.batches.is_empty(), "there is no store");
+            out.push(Verdict::Cancel(job));
         }
     }
 
@@ -207,6 +247,7 @@ fn cause_of(refusal: &Refusal, is_wait_over: bool) -> RefusalCause {
     let overload = refusal.details.as_deref().and_then(RefusalDetails::overload);
     match refusal.reason() {
         Reason::QueueFull => RefusalCause::QueueFull,
+        Reason::FeatureDisabled => RefusalCause::FeatureDisabled,
         Reason::DeadlineUnmeetable => RefusalCause::DeadlineUnmeetable,
         Reason::OverloadShed if is_wait_over => RefusalCause::WaitedTooLong,
         Reason::OverloadShed if lacks_in_flight_place(refusal) => RefusalCause::LimitReached,
@@ -220,8 +261,8 @@ fn cause_of(refusal: &Refusal, is_wait_over: bool) -> RefusalCause {
 
 impl AdmissionControl for TidegateControl {
     fn arrive(&mut self, arrival: ArrivedRequest<'_>, now: u64, out: &mut Vec<Verdict>) {
-        let ArrivedRequest { job, service, namespace, class, tenant, cost, attempt, deadline, wait_until } =
-            arrival;
+        let ArrivedRequest { job, service, namespace, class, tenant, feature, cost, attempt, .. } = arrival;
+        let (deadline, wait_until) = (arrival.deadline, arrival.wait_until);
         let mut request = Request::new(&self.namespaces[namespace as usize], ())
             .resource(&self.settings.services[service].name)
             .class(class)
@@ -230,9 +271,10 @@ impl AdmissionControl for TidegateControl {
             .deadline(at(deadline))
             .may_wait_until(at(wait_until));
         request.attempt = attempt;
+        request.feature = feature.map(|feature| self.settings.features[feature].config.name.as_str());
         let step = self.engine.admit(&request, at(now)).expect("the namespace exists, and it has no limits");
         let step = step.into_owned();
-        self.take_step(AskedJob { job, service, wait_until }, step, false, now, out);
+        self.take_step(AskedJob { job, service, feature, wait_until }, step, false, now, out);
         self.resume_called(now, out);
     }
 
@@ -266,6 +308,7 @@ impl AdmissionControl for TidegateControl {
         if now >= self.next_tick {
             let tick = self.engine.tick(at(now));
             self.next_tick = Clock::TRUE.when(tick.next).max(now + 1);
+            self.follow_features(now, out);
         }
         let due: Vec<JobId> =
             self.wakes.iter().take_while(|(wake_at, _)| *wake_at <= now).map(|(_, job)| *job).collect();
@@ -282,6 +325,8 @@ impl AdmissionControl for TidegateControl {
         self.wakes.clear();
         self.permits.clear();
         self.calls.take();
+        let degraded = self.features(now).into_iter().enumerate().filter(|(_, view)| view.level > 0);
+        self.feature_moves.extend(degraded.map(|(feature, view)| FeatureMove { feature, from: view.level, to: 0 }));
         self.engine = engine(&self.settings).expect("the same settings made an engine before");
         self.next_tick = now;
     }
@@ -290,6 +335,31 @@ impl AdmissionControl for TidegateControl {
         let resource = &self.settings.services[0].name;
         // A signal that the engine refuses changes nothing, which is what the experiment looks for.
         let _ = self.engine.event(Event::Signal { resource, pressure }, at(now));
+    }
+
+    fn measured(&mut self, service: usize, in_use: f64, now: u64) {
+        let name = measured_name(&self.settings.services[service]);
+        let event = Event::PushedSignal { name: &name, value: PushedValue::new(in_use) };
+        self.engine.event(event, at(now)).expect("the signal is configured, and its value is not negative");
+    }
+
+    fn features(&self, now: u64) -> Vec<FeatureControlView> {
+        if self.settings.features.is_empty() {
+            return Vec::new();
+        }
+        let views = self.engine.feature_views(at(now));
+        let of = |spec: &FeatureSpec| {
+            let view = views.iter().find(|view| *view.name == *spec.config.name);
+            view.map_or_else(FeatureControlView::default, |view| FeatureControlView {
+                level: view.level,
+                footprint: Some(view.footprint_better.unwrap_or(view.footprint)),
+            })
+        };
+        self.settings.features.iter().map(of).collect()
+    }
+
+    fn take_feature_moves(&mut self) -> Vec<FeatureMove> {
+        core::mem::take(&mut self.feature_moves)
     }
 
     fn view(&self, service: usize, now: u64) -> ControlView {
@@ -307,6 +377,7 @@ impl AdmissionControl for TidegateControl {
             is_adaptive: spec.is_adaptive,
             cursor: Some(f64::from(stats.cursor.level()) / f64::from(Cursor::CLOSED.level())),
             level: Some(super::plane_settings::load_level(&stats)),
+            pressure: stats.pressure,
         }
     }
 }

@@ -61,6 +61,16 @@ impl Workers {
         Some(self.begin(service, job, work, now))
     }
 
+    /// A started request is cut short: it gives back its worker, which takes the next request, or
+    /// its place behind the others.
+    pub(crate) fn cancel(&mut self, service: &ServiceSpec, job: JobId, now: u64) -> Option<BegunWork> {
+        if let Some(place) = self.backlog.iter().position(|(waiting, _)| *waiting == job) {
+            self.backlog.remove(place);
+            return None;
+        }
+        self.finish(service, now)
+    }
+
     fn begin(&mut self, service: &ServiceSpec, job: JobId, work: u64, now: u64) -> BegunWork {
         self.busy += 1;
         let phase = service.phase_at(now);
