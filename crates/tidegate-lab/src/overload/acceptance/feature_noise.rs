@@ -54,12 +54,7 @@ pub(super) fn day(seed: u64, seconds: u32) -> OverloadScenario {
         let wave = 0.5 - 0.5 * libm::cos(second / f64::from(seconds) * core::f64::consts::TAU);
         0.60 + 0.25 * wave - B
     };
-    let mut scenario = noisy(LONG.scenario("day", seed, seconds, part));
-    for client in &mut scenario.clients {
-        // Four seconds of work are answered in time.
-        (client.deadline_ms, client.wait_ms) = (20_000, 2_000);
-    }
-    scenario
+    noisy(LONG.scenario("day", seed, seconds, part))
 }
 
 fn noisy(mut scenario: OverloadScenario) -> OverloadScenario {

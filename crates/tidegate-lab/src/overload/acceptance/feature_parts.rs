@@ -62,6 +62,8 @@ impl ServiceSize {
             arrivals: self.arrivals,
             phases,
             tenants: 50,
+            // Long services are no failures: the experiments are about waiting and refusals.
+            deadline_ms: 60_000,
             ..ClientSpec::gold(rate)
         }
     }
