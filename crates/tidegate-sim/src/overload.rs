@@ -52,6 +52,6 @@ pub use scenario::{OverloadFault, OverloadScenario, TimedFault};
 pub use scenario_error::OverloadScenarioError;
 pub use service::{ServicePhase, ServiceSpec, ServiceTime};
 pub use service_file::{ServiceFile, UnknownServiceError};
-pub use summary::{VariantClient, VariantDesign, VariantSummary};
+pub use summary::{VariantClient, VariantDesign, VariantFeature, VariantSummary};
 pub use tally::{ClientResult, ClientStep, ServiceStep, TenantResult};
 pub use world::{OverloadWorld, simulate};

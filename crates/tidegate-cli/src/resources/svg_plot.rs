@@ -55,5 +55,5 @@ pub(super) fn svg(picture: &HistoryPicture, zone: &LocalTime) -> Result<String, 
 }
 
 fn event(change: &PictureChange) -> ChartEvent {
-    ChartEvent { part: change.part, name: format!("{} {}", change.sign(), change.name) }
+    ChartEvent { at: change.part, name: format!("{} {}", change.sign(), change.name) }
 }

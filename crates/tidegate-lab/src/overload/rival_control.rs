@@ -206,6 +206,14 @@ impl AdmissionControl for RivalControl {
             _ => None,
         };
         let (queued, in_flight) = (gate.queue.len(), gate.in_flight.len());
-        ControlView { queued, in_flight, limit: Some(limit), is_adaptive, cursor, level: None, pressure: None }
+        ControlView {
+            queued,
+            in_flight,
+            limit: Some(limit),
+            is_adaptive,
+            cursor,
+            level: None,
+            pressure: None,
+        }
     }
 }

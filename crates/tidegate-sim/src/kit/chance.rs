@@ -38,8 +38,7 @@ impl Chance {
 
     /// A number of the normal distribution with mean 0 and deviation 1.
     pub fn normal(&mut self) -> f64 {
-        libm::sqrt(-2.0 * libm::log(self.unit()))
-            * libm::cos(2.0 * core::f64::consts::PI * self.unit())
+        libm::sqrt(-2.0 * libm::log(self.unit())) * libm::cos(2.0 * core::f64::consts::PI * self.unit())
     }
 
     /// A number from 0 to 1, both excluded.

@@ -6,7 +6,7 @@ mod plot_area;
 
 use core::error::Error;
 
-pub use area_chart::{AreaChart, AreaShade, ChartEvent, StackedArea};
+pub use area_chart::{AreaChart, AreaShade, StackedArea};
 pub use line_chart::{LineChart, NamePlaces, PlottedLine, ShadedSpan, ValueUnit};
 pub use plot_area::PlotArea;
 use plotters::prelude::*;
@@ -20,6 +20,15 @@ const SHADED: RGBColor = RGBColor(240, 228, 66);
 #[derive(Debug, thiserror::Error)]
 #[error("the picture could not be drawn")]
 pub struct ChartError(#[source] Box<dyn Error + Send + Sync>);
+
+/// Something that happened at an instant, as a line across the chart with its name.
+#[derive(Clone, Debug)]
+pub struct ChartEvent {
+    /// Its place: a second, or for areas a part of the width.
+    pub at: f64,
+    /// Its name.
+    pub name: String,
+}
 
 /// The colour of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

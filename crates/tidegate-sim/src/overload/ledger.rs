@@ -33,7 +33,9 @@ impl OverloadRule {
     /// The condition that must hold.
     pub const fn claim(self) -> &'static str {
         match self {
-            Self::Conservation => "offered = admitted + shed + disabled + expired + cancelled + queued, at every second",
+            Self::Conservation => {
+                "offered = admitted + shed + disabled + expired + cancelled + queued, at every second"
+            }
             Self::Places => "requests in flight never exceed the limit",
             Self::OneAnswer => "each request is answered once",
             Self::NoIdlePlace => "no worker is idle for more than 1 ms while requests wait",

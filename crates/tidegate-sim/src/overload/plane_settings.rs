@@ -16,8 +16,8 @@ const WAITING_MAX: usize = 1000;
 /// The plane with a resource for each service. It draws from the seed alone.
 pub(crate) fn overload_plane(settings: &ControlledServices) -> Result<Overload, OverloadError> {
     let resources = settings.services.iter().map(|service| (service.name.clone(), resource_config(service)));
-    let plane =
-        resources.fold(Overload::builder(settings.seed), |plane, (name, config)| plane.resource(name, config));
+    let plane = resources
+        .fold(Overload::builder(settings.seed), |plane, (name, config)| plane.resource(name, config));
     let measured = settings.services.iter().filter(|service| service.measured_noise.is_some());
     let plane = measured.fold(plane, |plane, service| plane.signal(measured_signal(service)));
     settings.features.iter().fold(plane, |plane, feature| plane.feature(feature.config.clone())).build()
@@ -37,7 +37,10 @@ fn resource_config(service: &ServiceSpec) -> ResourceConfig {
     } else {
         ResourceConfig::new(places.into())
     };
-    config.waiting_max(RoomUse::new(WAITING_MAX, 64 << 20)).queue(queue_config(service)).levels(service.levels)
+    config
+        .waiting_max(RoomUse::new(WAITING_MAX, 64 << 20))
+        .queue(queue_config(service))
+        .levels(service.levels)
 }
 
 /// The signal of the measured use of a service.

@@ -3,6 +3,8 @@
 
 pub mod run_story;
 
+mod feature_story;
+
 mod html;
 mod text;
 

@@ -29,6 +29,26 @@ pub struct VariantDesign {
     pub goodput_worst: f64,
     /// The clients, in order.
     pub clients: Vec<VariantClient>,
+    /// The features, in order; none in most scenarios.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<VariantFeature>,
+    /// The utility of all answered calls of features; `None` without features.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utility: Option<f64>,
+}
+
+/// One feature, over all seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VariantFeature {
+    /// Its name.
+    pub feature: String,
+    /// The changes of its level.
+    pub transitions: f64,
+    /// The most of all seeds.
+    pub transitions_worst: f64,
+    /// The milliseconds from the slowest switch-off to the end of its work; `None` where it was
+    /// never switched off, or its work did not end before it was back.
+    pub released_after_ms: Option<f64>,
 }
 
 /// One group of clients, over all seeds.
@@ -68,10 +88,24 @@ impl VariantSummary {
                     success: median(&success),
                     success_worst: least(&success),
                     p99_ms: median(&p99),
-                    p99_ms_worst: -least(&p99.iter().map(|value| -value).collect::<Vec<_>>()),
+                    p99_ms_worst: most(&p99),
                 }
             });
+            let features = (0..first.scenario.features.len()).map(|feature| {
+                let transitions = values(&|_, result| result.features[feature].transitions.len() as f64);
+                let released =
+                    runs.iter().flat_map(|run| &run.designs[place].features[feature].released_after_ms);
+                VariantFeature {
+                    feature: first.scenario.features[feature].config.name.clone(),
+                    transitions: median(&transitions),
+                    transitions_worst: most(&transitions),
+                    released_after_ms: released.copied().reduce(f64::max),
+                }
+            });
+            let utility = values(&|_, result| result.utility());
             VariantDesign {
+                features: features.collect(),
+                utility: (!first.scenario.features.is_empty()).then(|| median(&utility)),
                 design: first.designs[place].design,
                 goodput: median(&goodput),
                 goodput_worst: least(&goodput),
@@ -88,6 +122,10 @@ impl VariantSummary {
 
 fn least(values: &[f64]) -> f64 {
     rounded(values.iter().copied().fold(f64::INFINITY, f64::min))
+}
+
+fn most(values: &[f64]) -> f64 {
+    rounded(values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
 /// The lower median.

@@ -187,9 +187,8 @@ impl TidegateControl {
         if !self.settings.features.iter().any(FeatureSpec::cancels) {
             return;
         }
-        let is_due = |permit: &Permit| {
-            self.engine.feature_cancel_at(permit).is_some_and(|due| due <= at(now))
-        };
+        let is_due =
+            |permit: &Permit| self.engine.feature_cancel_at(permit).is_some_and(|due| due <= at(now));
         let due: Vec<JobId> =
             self.permits.iter().filter(|(_, permit)| is_due(permit)).map(|(job, _)| *job).collect();
         for job in due {
@@ -326,7 +325,11 @@ impl AdmissionControl for TidegateControl {
         self.permits.clear();
         self.calls.take();
         let degraded = self.features(now).into_iter().enumerate().filter(|(_, view)| view.level > 0);
-        self.feature_moves.extend(degraded.map(|(feature, view)| FeatureMove { feature, from: view.level, to: 0 }));
+        self.feature_moves.extend(degraded.map(|(feature, view)| FeatureMove {
+            feature,
+            from: view.level,
+            to: 0,
+        }));
         self.engine = engine(&self.settings).expect("the same settings made an engine before");
         self.next_tick = now;
     }

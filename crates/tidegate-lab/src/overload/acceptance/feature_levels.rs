@@ -5,9 +5,7 @@ use core::time::Duration;
 use tidegate_core::Class;
 use tidegate_overload::{FeatureConfig, LevelThresholds};
 use tidegate_sim::kit::GateLine;
-use tidegate_sim::overload::{
-    FeatureSpec, OverloadResult, OverloadRun, OverloadScenario, ServiceSpec,
-};
+use tidegate_sim::overload::{FeatureSpec, OverloadResult, OverloadRun, OverloadScenario, ServiceSpec};
 
 use super::feature_parts::{SERVICE, ServiceSize, phases_of, shortest_dwell_ms};
 use super::figures::{FigureUnit, at_least, at_most, same_seed, values};

@@ -1,10 +1,11 @@
 //! E5: noise, a wave at the threshold, and a day below it change a feature no more than needed.
 
 use tidegate_sim::kit::GateLine;
-use tidegate_sim::overload::{ArrivalPattern, OverloadRun, OverloadScenario, ServiceTime};
+use tidegate_sim::overload::{ArrivalPattern, OverloadDesign, OverloadRun, OverloadScenario, ServiceTime};
 
 use super::feature_parts::{B, SECONDS, ServiceSize, ramp, shortest_dwell_ms, transitions};
 use super::figures::{FigureUnit, at_least, at_most, values};
+use crate::overload::FEATURE_DESIGNS;
 
 pub(super) const DESCRIPTION: &str = "The service of E4 with a second signal: the part of the workers in use, measured ten times a second with normal \
      noise of 3 %. Noise: the ramp of E4, one episode. Sine: A and C ask for 65 %, and 5 % more and less in turn for 300 s, \
@@ -23,11 +24,8 @@ const SINE_SECONDS: u32 = 400;
 const SINE: core::ops::Range<f64> = 30.0..330.0;
 
 /// The service of the day: as many workers, and a fortieth of the requests.
-const LONG: ServiceSize = ServiceSize {
-    workers: 200,
-    time: ServiceTime::Constant { ms: 4000.0 },
-    arrivals: ArrivalPattern::Even,
-};
+const LONG: ServiceSize =
+    ServiceSize { workers: 200, time: ServiceTime::Constant { ms: 4000.0 }, arrivals: ArrivalPattern::Even };
 
 pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
     vec![noise(seed), sine(seed), day(seed, DAY)]
@@ -54,7 +52,9 @@ pub(super) fn day(seed: u64, seconds: u32) -> OverloadScenario {
         let wave = 0.5 - 0.5 * libm::cos(second / f64::from(seconds) * core::f64::consts::TAU);
         0.60 + 0.25 * wave - B
     };
-    noisy(LONG.scenario("day", seed, seconds, part))
+    let scenario = noisy(LONG.scenario("day", seed, seconds, part));
+    // A day has millions of requests, which a run keeps; one rule beside the product is enough.
+    OverloadScenario { designs: vec![FEATURE_DESIGNS[0], OverloadDesign::TIDEGATE], ..scenario }
 }
 
 fn noisy(mut scenario: OverloadScenario) -> OverloadScenario {

@@ -23,8 +23,14 @@ const MARGIN: f64 = 0.10;
 pub(super) const LIMIT: f64 = THRESHOLD - MARGIN;
 
 /// The thresholds of E4 and E5.
-const LEVELS: LevelThresholds =
-    LevelThresholds { soft: 0.70, brownout: THRESHOLD, hard: 0.95, emergency: 0.97, margin: MARGIN, ..LevelThresholds::DEFAULT };
+const LEVELS: LevelThresholds = LevelThresholds {
+    soft: 0.70,
+    brownout: THRESHOLD,
+    hard: 0.95,
+    emergency: 0.97,
+    margin: MARGIN,
+    ..LevelThresholds::DEFAULT
+};
 
 /// How a scenario is spread over time and places.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,11 +42,8 @@ pub(super) struct ServiceSize {
 
 impl ServiceSize {
     /// 200 workers and requests of 100 ms at equal distances: the load is what the rates say.
-    pub(super) const EVEN: Self = Self {
-        workers: 200,
-        time: ServiceTime::Constant { ms: 100.0 },
-        arrivals: ArrivalPattern::Even,
-    };
+    pub(super) const EVEN: Self =
+        Self { workers: 200, time: ServiceTime::Constant { ms: 100.0 }, arrivals: ArrivalPattern::Even };
     /// 1000 workers, arrivals and times by chance: the places in use deviate by 3 %.
     pub(super) const BY_CHANCE: Self = Self {
         workers: 1000,

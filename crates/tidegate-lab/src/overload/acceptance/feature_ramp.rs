@@ -114,6 +114,7 @@ fn p99_ratio(result: &OverloadResult, client: &str) -> f64 {
 }
 
 fn above_one_ms(result: &OverloadResult) -> f64 {
-    let is_above = |step: &&tidegate_sim::overload::ServiceStep| step.pressure.is_some_and(|value| value > 1.0);
+    let is_above =
+        |step: &&tidegate_sim::overload::ServiceStep| step.pressure.is_some_and(|value| value > 1.0);
     result.services[0].steps.iter().filter(is_above).count() as f64 * 100.0
 }

@@ -81,6 +81,7 @@ fn load_chart(label: &str, loads: &[&str], lines: &[LoadLine], unit: &'static st
         unit: ValueUnit::Number(unit),
         places: loads,
         shaded: Vec::new(),
+        events: Vec::new(),
         lines: lines.iter().map(line).collect(),
         names: NamePlaces::AtEnds(12.0),
     };

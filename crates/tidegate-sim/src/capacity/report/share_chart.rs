@@ -33,6 +33,7 @@ pub(super) fn share_chart(run: &CapacityRun, table: usize) -> String {
         unit: ValueUnit::Share,
         places: &[],
         shaded: beyond(run, table),
+        events: Vec::new(),
         lines: run.designs.iter().map(line).collect(),
         names: NamePlaces::AtEndsLastLowest(13.0),
     };

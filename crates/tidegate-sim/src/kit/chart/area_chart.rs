@@ -6,8 +6,8 @@ use core::error::Error;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::ChartError;
 use super::plot_area::round_step;
+use super::{ChartError, ChartEvent};
 use crate::kit::report::escaped;
 
 /// Width of the picture, its height without notes, and the height of a note.
@@ -104,15 +104,6 @@ pub struct StackedArea {
     pub shade: AreaShade,
     /// Its height in each column; 0 where it has none.
     pub heights: Vec<f64>,
-}
-
-/// Something that happened at an instant, as a line across the areas with its name above.
-#[derive(Clone, Debug)]
-pub struct ChartEvent {
-    /// Its place, as a part of the width.
-    pub part: f64,
-    /// Its name.
-    pub name: String,
 }
 
 /// A picture of areas that are stacked on each other, in columns of equal widths.
@@ -301,7 +292,7 @@ impl AreaChart {
         let mut ends = [LEFT - EVENT_GAP; 2];
         let mut crossing = LEFT - EVENT_GAP;
         for event in &self.events {
-            let x = LEFT + (RIGHT - LEFT) * event.part.clamp(0.0, 1.0);
+            let x = LEFT + (RIGHT - LEFT) * event.at.clamp(0.0, 1.0);
             let width = event.name.chars().count() as f64 * EVENT_LETTER;
             let begin = (x - 4.0).min(RIGHT - width).max(LEFT);
             let is_free = [
@@ -413,7 +404,7 @@ mod tests {
             hard: 0.9,
             above_name: "refused".to_owned(),
             above: vec![0.0; is_known.len()],
-            events: vec![ChartEvent { part: 0.5, name: "search off".to_owned() }],
+            events: vec![ChartEvent { at: 0.5, name: "search off".to_owned() }],
             marks: vec![(0.5, "12:00".to_owned())],
             notes: vec!["No samples.".to_owned()],
         }
@@ -432,7 +423,7 @@ mod tests {
         let names = |parts: &[f64]| {
             let mut chart = chart(&[true; 3], &[0.2; 3]);
             let event =
-                |(index, part): (usize, &f64)| ChartEvent { part: *part, name: format!("event {index}") };
+                |(index, part): (usize, &f64)| ChartEvent { at: *part, name: format!("event {index}") };
             chart.events = parts.iter().enumerate().map(event).collect();
             let svg = chart.draw().unwrap();
             (svg.matches("event ").count(), svg.matches("stroke=\"#0969DA\"").count())

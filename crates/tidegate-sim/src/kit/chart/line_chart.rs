@@ -2,6 +2,7 @@
 
 use core::fmt::Write as _;
 
+use super::ChartEvent;
 use super::plot_area::{PlotArea, round_step};
 use crate::kit::report::escaped;
 
@@ -69,6 +70,8 @@ pub struct LineChart<'a> {
     pub places: &'a [&'a str],
     /// The spans that are shaded.
     pub shaded: Vec<ShadedSpan>,
+    /// The instants that are marked, in order.
+    pub events: Vec<ChartEvent>,
     /// The lines; later ones are drawn over earlier ones.
     pub lines: Vec<PlottedLine>,
     /// Where their names stand.
@@ -91,6 +94,7 @@ impl LineChart<'_> {
             [] => area.time_axis(&mut svg),
             places => area.name_axis(&mut svg, places),
         }
+        self.events.iter().for_each(|event| self.draw_event(&mut svg, event));
         for line in &self.lines {
             let mut path = String::new();
             for (at, value) in &line.points {
@@ -116,6 +120,17 @@ impl LineChart<'_> {
             let (x, y) = (x + width / 2.0, y + 14.0);
             let _ = write!(svg, "<text class=\"note mid\" x=\"{x:.1}\" y=\"{y:.1}\">{note}</text>");
         }
+    }
+
+    fn draw_event(&self, svg: &mut String, event: &ChartEvent) {
+        let (x, top, bottom) = (self.area.x(event.at), self.area.y(1.0), self.area.y(0.0));
+        let (text, y) = (escaped(&event.name), top + 12.0);
+        let _ = write!(
+            svg,
+            "<path class=\"mark\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/><text class=\"note\" x=\"{:.1}\" \
+             y=\"{y:.1}\">{text}</text>",
+            x + 4.0
+        );
     }
 
     /// The grid and the values beside it, from 0 to `top`.
@@ -209,6 +224,7 @@ mod tests {
             unit: ValueUnit::Share,
             places: &[],
             shaded: Vec::new(),
+            events: Vec::new(),
             lines: vec![line("first"), line("last")],
             names,
         };

@@ -3,7 +3,8 @@
 use core::fmt::Write as _;
 
 use super::SHOWN_MAX;
-use crate::kit::chart::{LineChart, NamePlaces, PlotArea, PlottedLine, ShadedSpan, ValueUnit};
+use super::feature_story::{by_feature, feature_cells, feature_changes, feature_columns, feature_events};
+use crate::kit::chart::{ChartEvent, LineChart, NamePlaces, PlotArea, PlottedLine, ShadedSpan, ValueUnit};
 use crate::kit::report::{Columns, HtmlTable, chip, escaped, figure, thousands};
 use crate::overload::design::OverloadDesign;
 use crate::overload::run::{OverloadResult, OverloadRun};
@@ -49,13 +50,14 @@ fn variant_figures(html: &mut String, variant: &VariantSummary) {
     let of_clients: Vec<String> = clients
         .flat_map(|client| ["success", "p99"].map(|what| format!("{}: {what}", escaped(&client.client))))
         .collect();
-    let numbers: Vec<&str> =
-        core::iter::once("goodput").chain(of_clients.iter().map(String::as_str)).collect();
+    let of_features: Vec<String> = feature_columns(variant);
+    let of_both = of_clients.iter().chain(&of_features).map(String::as_str);
+    let numbers: Vec<&str> = core::iter::once("goodput").chain(of_both).collect();
     let mut table = HtmlTable::open_wide(html, [&[&name], &numbers, &[]]);
     for design in &variant.designs {
         let goodput = format!("{:.3}<small>{:.3}</small>", design.goodput, design.goodput_worst);
         let cells = [design_chip(design.design), goodput].into_iter();
-        let cells = cells.chain(design.clients.iter().flat_map(client_cells));
+        let cells = cells.chain(design.clients.iter().flat_map(client_cells)).chain(feature_cells(design));
         table.row_of(design.design == OverloadDesign::TIDEGATE, cells);
     }
     table.close();
@@ -80,23 +82,41 @@ pub fn run_story(html: &mut String, run: &OverloadRun, is_open: bool) {
     let _ =
         writeln!(html, "<summary><b>{}</b>: over time, and who was refused and why</summary>", escaped(name));
     refusals(html, run);
+    feature_changes(html, run);
+    let events = feature_events(run);
     let shaded = overloaded_spans(scenario);
-    let mut chart = |caption: &str, lines: Vec<PlottedLine>| {
+    let mut chart_with_events = |caption: &str, lines: Vec<PlottedLine>, events: &[ChartEvent]| {
         if lines.iter().any(|line| !line.points.is_empty()) {
-            let drawn = timeline(caption, scenario.seconds, lines, shaded.clone());
+            let drawn = timeline(caption, scenario.seconds, lines, shaded.clone(), events.to_vec());
             figure(html, &drawn, &escaped(caption));
         }
     };
     if let Some(own) = run.of(OverloadDesign::TIDEGATE) {
-        chart(
+        if !own.features.is_empty() {
+            chart_with_events(
+                "Smoothed pressure of the first service. At T1 a feature of tidegate is degraded, at T2 all have \
+                 their best level again.",
+                by_design(run, |step| step.pressure),
+                &events,
+            );
+            chart_with_events(
+                "tidegate: level of each feature, 0 is the best.",
+                by_feature(run, own),
+                &events,
+            );
+        }
+        chart_with_events(
             "tidegate: requests refused a second, by client.",
             by_client(run, own, |step| f64::from(step.refused) * 10.0),
+            &events,
         );
-        chart(
+        chart_with_events(
             "tidegate: units of work answered in time a second, by client.",
             by_client(run, own, |step| f64::from(step.good_units) * 10.0),
+            &events,
         );
     }
+    let mut chart = |caption: &str, lines| chart_with_events(caption, lines, &[]);
     let of_step = |value: fn(&ServiceStep) -> Option<f64>| by_design(run, value);
     chart(
         "Requests that wait for the first service. The axis ends at 300.",
@@ -113,7 +133,13 @@ pub fn run_story(html: &mut String, run: &OverloadRun, is_open: bool) {
 }
 
 /// A chart of lines over `seconds`; later ones are drawn over earlier ones.
-fn timeline(label: &str, seconds: u32, lines: Vec<PlottedLine>, shaded: Vec<ShadedSpan>) -> String {
+fn timeline(
+    label: &str,
+    seconds: u32,
+    lines: Vec<PlottedLine>,
+    shaded: Vec<ShadedSpan>,
+    events: Vec<ChartEvent>,
+) -> String {
     let chart = LineChart {
         label,
         area: PlotArea { height: 170.0, bottom: 24.0, seconds: seconds.into(), ..PlotArea::WIDE },
@@ -122,6 +148,7 @@ fn timeline(label: &str, seconds: u32, lines: Vec<PlottedLine>, shaded: Vec<Shad
         unit: ValueUnit::Number(""),
         places: &[],
         shaded,
+        events,
         lines,
         names: NamePlaces::InColumn,
     };
@@ -129,7 +156,7 @@ fn timeline(label: &str, seconds: u32, lines: Vec<PlottedLine>, shaded: Vec<Shad
 }
 
 /// A line of a value for each tenth of a second of `seconds`.
-fn line_of(class: String, color: usize, name: &str, values: &[f64], seconds: u32) -> PlottedLine {
+pub(super) fn line_of(class: String, color: usize, name: &str, values: &[f64], seconds: u32) -> PlottedLine {
     let in_run = values.len().min(step_at(f64::from(seconds)));
     let per_point = in_run.div_ceil(POINTS_MAX).max(1);
     let chunks = values[..in_run].chunks(per_point).enumerate();
@@ -165,10 +192,11 @@ fn overloaded_spans(scenario: &OverloadScenario) -> Vec<ShadedSpan> {
     over.map(|(from, until)| ShadedSpan { from, until, note: None }).collect()
 }
 
+/// Colours that differ: those of tidegate, codel, dagor and others.
+pub(super) const COLORS: [usize; 6] = [10, 3, 5, 6, 8, 9];
+
 /// One line for each client.
 fn by_client(run: &OverloadRun, result: &OverloadResult, value: fn(&ClientStep) -> f64) -> Vec<PlottedLine> {
-    // Colours that differ: those of tidegate, codel, dagor and others.
-    const COLORS: [usize; 6] = [10, 3, 5, 6, 8, 9];
     let line = |(place, client): (usize, &ClientResult)| {
         let color = COLORS[place % COLORS.len()];
         let values: Vec<f64> = client.steps.iter().map(value).collect();

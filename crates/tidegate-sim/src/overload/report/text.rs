@@ -35,6 +35,12 @@ fn fmt_variant(f: &mut fmt::Formatter<'_>, variant: &VariantSummary) -> fmt::Res
     for client in variant.designs.iter().take(1).flat_map(|design| &design.clients) {
         write!(f, "   {:>22}", format!("{}: ok, p99 ms", client.client))?;
     }
+    for feature in variant.designs.iter().take(1).flat_map(|design| &design.features) {
+        write!(f, "   {:>16}", format!("{}: changes", feature.feature))?;
+    }
+    if variant.designs.iter().any(|design| design.utility.is_some()) {
+        write!(f, "   {:>12}", "utility")?;
+    }
     writeln!(f)?;
     for design in &variant.designs {
         let goodput = format!("{:.3} / {:.3}", design.goodput, design.goodput_worst);
@@ -47,6 +53,13 @@ fn fmt_variant(f: &mut fmt::Formatter<'_>, variant: &VariantSummary) -> fmt::Res
                 client.p99_ms
             );
             write!(f, "   {cell:>22}")?;
+        }
+        for feature in &design.features {
+            let cell = format!("{:.0} / {:.0}", feature.transitions, feature.transitions_worst);
+            write!(f, "   {cell:>16}")?;
+        }
+        if let Some(utility) = design.utility {
+            write!(f, "   {utility:>12.0}")?;
         }
         writeln!(f)?;
     }
