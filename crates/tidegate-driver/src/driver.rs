@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::engine_handle::{EngineHandle, TICK_PAUSE_MIN};
+use crate::feature_cancels::FeatureCancels;
 use crate::store_call::{NoHooks, STORE_TIMEOUT, StoreHooks, StoreLink};
 use crate::timer;
 use crate::undo::{UNDOS_MAX, UndoQueue};
@@ -59,6 +60,7 @@ struct DriverParts {
     undos: UndoQueue,
     /// Places for batches of lease asks in flight.
     renewals: Arc<Semaphore>,
+    cancels: FeatureCancels,
 }
 
 impl Driver {
@@ -71,6 +73,7 @@ impl Driver {
             link,
             undos: UndoQueue::new(UNDOS_MAX),
             renewals: Arc::new(Semaphore::new(RENEWALS_MAX)),
+            cancels: FeatureCancels::default(),
         }))
     }
 
@@ -229,6 +232,10 @@ impl Driver {
         &self.0.link
     }
 
+    pub(crate) fn feature_cancels(&self) -> &FeatureCancels {
+        &self.0.cancels
+    }
+
     pub(crate) fn renewals(&self) -> &Arc<Semaphore> {
         &self.0.renewals
     }
@@ -245,6 +252,7 @@ impl Driver {
 
     #[cold]
     fn carry_out(&self, tick: &Tick, now: Timestamp) {
+        self.publish_feature_changes();
         for action in &tick.actions {
             match action {
                 TickAction::RenewLeases => self.renew_leases(),
@@ -276,6 +284,7 @@ impl Driver {
         let mut tick = self.engine().tick(now);
         // Time must pass between two ticks even if the engine asks for none.
         tick.next = tick.next.max(now.saturating_add(TICK_PAUSE_MIN));
+        self.publish_feature_changes();
         tick
     }
 }

@@ -28,6 +28,7 @@ use tidegate_store::{Batch, NoteChange};
 pub use administration::reload::{Change, LimitChange, ReloadReport};
 pub use administration::tick::{Tick, TickAction};
 pub use admission::metered::OfferedRequest;
+pub use views::cancellable_work::CancellableWork;
 pub use views::explanation::Explained;
 pub use views::features::{FeatureReport, GrantedFeature};
 pub use views::peek::PeekReport;

@@ -61,9 +61,9 @@ pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
 pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
-    Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, FeatureReport,
-    GrantedFeature, LimitChange, OfferedRequest, PeekReport, ReloadReport, Tick, TickAction, UsageReport,
-    WAITING_BOUNDS,
+    CancellableWork, Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained,
+    FeatureReport, GrantedFeature, LimitChange, OfferedRequest, PeekReport, ReloadReport, Tick, TickAction,
+    UsageReport, WAITING_BOUNDS,
 };
 pub use error::{AdminError, BuildError, RequestError};
 #[cfg(tidegate_planted_faults)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, VARY};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate_core::{Attributes, Cost, Refusal};
@@ -29,22 +29,22 @@ use crate::body::AnswerBody;
 use crate::class;
 use crate::deadline::Wait;
 use crate::decision_point::{DecisionPoint, NotedDecision};
-use crate::forward::{Origin, Unanswered, UpstreamRequest, forward};
+use crate::forward::{Origin, Unanswered, UnansweredCause, UpstreamRequest, forward};
 use crate::headers::{self, is_refused_method};
 use crate::host::{CanonicalHost, host_of};
 use crate::page;
 use crate::path::{PathRules, PlainPath};
 use crate::request_body::RequestBody;
-use crate::request_context::{AccessLogRecord, ActiveRequest, Held, RequestContext};
+use crate::request_context::{AccessLogRecord, ActiveRequest, Held, RequestCancellation, RequestContext};
 use crate::response_end::ResponseEnd;
 use crate::reverse_proxy::{ReverseProxy, RoutedPolicy};
 use crate::routes::Route;
 use crate::unforwarded::{Unforwarded, reply_to, whole};
 
 /// The next step for a request that was read without error.
-enum ProxyStep {
-    /// It goes to an upstream.
-    Forward(Box<UpstreamRequest>),
+enum ProxyStep<'r> {
+    /// It goes to the upstream of a route.
+    Forward(&'r Route, Box<UpstreamRequest>),
     /// It is refused with this answer.
     Refused(Reply),
 }
@@ -92,11 +92,17 @@ pub async fn answer<D: DecisionPoint>(
     span.record("route", context.counts.route());
     span.record("decision", context.record.decision);
     let mut answer = match begun {
-        Ok(ProxyStep::Forward(request)) => {
+        Ok(ProxyStep::Forward(route, request)) => {
             let forwarded = forward(&proxy.context, context, *request, &span).instrument(span.clone()).await;
             forwarded.unwrap_or_else(|unanswered| {
-                let Unanswered { context, fault, closes } = *unanswered;
-                let mut answer = answered(context, reply_to(&*proxy.decisions, fault.into()));
+                let Unanswered { context, cause, closes } = *unanswered;
+                let reply = match cause {
+                    UnansweredCause::Fault(fault) => reply_to(&*proxy.decisions, fault.into()),
+                    UnansweredCause::Cancelled(cancelled) => {
+                        cancelled_reply(proxy, &in_force.policy, route, &cancelled)
+                    }
+                };
+                let mut answer = answered(context, reply);
                 if closes {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -127,13 +133,13 @@ fn answered(mut context: RequestContext, reply: Reply) -> Response<AnswerBody> {
 }
 
 /// Everything before the request is sent on.
-async fn begin<D: DecisionPoint>(
+async fn begin<'r, D: DecisionPoint>(
     proxy: &ReverseProxy<D>,
-    in_force: &RoutedPolicy<D::Policy>,
+    in_force: &'r RoutedPolicy<D::Policy>,
     peer: Peer,
     request: Request<Incoming>,
     context: &mut RequestContext,
-) -> Result<ProxyStep, Unforwarded> {
+) -> Result<ProxyStep<'r>, Unforwarded> {
     let (mut head, incoming) = request.into_parts();
     // A caller that expects 100-continue has sent no body yet, and reading one would ask for it.
     let sends_anyway = !head.headers.contains_key(EXPECT);
@@ -148,7 +154,7 @@ async fn begin<D: DecisionPoint>(
             let rules = &in_force.routes.headers;
             let mut upstream = UpstreamRequest::new(&proxy.context, route, head, origin, upload, rules);
             upstream.tell_feature(context.allowances.get(FEATURE));
-            Ok(ProxyStep::Forward(Box::new(upstream)))
+            Ok(ProxyStep::Forward(route, Box::new(upstream)))
         }
         Ok(RouteAdmission::Refused(reply)) => {
             discard(upload);
@@ -311,13 +317,18 @@ async fn decide<D: DecisionPoint>(
             if let Some(GrantedFeature { name, level }) = (*policy).as_ref().granted_feature(&permit) {
                 ShownFeature::new(name, level).write(&mut context.allowances);
             }
+            if let Some((work, ended)) = driver.cancellation(&permit) {
+                let wants_page = page::is_wanted(&head.headers);
+                context.cancellation = Some(RequestCancellation { work, ended, wants_page });
+            }
             context.held = Some(Held::new(Arc::clone(&proxy.context), permit));
             context.measured = measured;
             context.record.decision = "admit";
             Ok(None)
         }
         NotedDecision::Refused(refusal) => {
-            let mut reply = refused(proxy, policy, routed.route, head, &refusal);
+            let wants_page = page::is_wanted(&head.headers);
+            let mut reply = refused(proxy, policy, routed.route, wants_page, &refusal);
             decisions.write_load(policy, &request, reply.headers_mut());
             context.record.decision = "refuse";
             Ok(Some(reply))
@@ -423,7 +434,7 @@ fn refused<D: DecisionPoint>(
     proxy: &ReverseProxy<D>,
     policy: &D::Policy,
     route: &Route,
-    head: &Parts,
+    wants_page: bool,
     refusal: &Refusal,
 ) -> Reply {
     let (status, older) = proxy.decisions.refusal_form(policy, refusal);
@@ -434,7 +445,7 @@ fn refused<D: DecisionPoint>(
         *reply.status_mut() = reply::status(status);
         reply.headers_mut().insert(CONTENT_TYPE, own.content_type.clone());
         reply
-    } else if page::is_wanted(&head.headers) {
+    } else if wants_page {
         let body = page::write(refusal, status, now).into_bytes();
         let mut reply =
             reply::with_body(reply::status(status), HeaderValue::from_static(page::MEDIA_TYPE), body);
@@ -446,6 +457,22 @@ fn refused<D: DecisionPoint>(
     };
     reply::refusal_headers(reply.headers_mut(), refusal, now, older);
     with_vary(reply)
+}
+
+/// The answer to a request whose feature was switched off while its upstream worked on it.
+fn cancelled_reply<D: DecisionPoint>(
+    proxy: &ReverseProxy<D>,
+    policy: &D::Policy,
+    route: &Route,
+    cancelled: &RequestCancellation,
+) -> Reply {
+    let driver = &proxy.context.driver;
+    let namespace = route.config.namespace.as_deref().unwrap_or_default();
+    match driver.engine().cancelled_work(&cancelled.work, namespace, driver.now()) {
+        Some(refusal) => refused(proxy, policy, route, cancelled.wants_page, &refusal),
+        // A reload has removed the feature.
+        None => reply::empty(StatusCode::SERVICE_UNAVAILABLE),
+    }
 }
 
 /// The body depends on the caller, so caches must not reuse it.

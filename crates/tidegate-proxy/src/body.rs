@@ -100,6 +100,13 @@ where
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(cancellation) = &mut self.context.cancellation
+            && cancellation.ended.as_mut().poll(cx).is_ready()
+        {
+            self.context.cancellation = None;
+            self.context.end(ResponseEnd::Cancelled);
+            return Poll::Ready(Some(Err("the feature of the request was switched off".into())));
+        }
         let next = if self.rest.is_empty() {
             let next = Pin::new(&mut self.body).poll_frame(cx);
             if let Poll::Ready(Some(Ok(frame))) = &next

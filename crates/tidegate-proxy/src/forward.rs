@@ -21,8 +21,9 @@ use crate::body::{AnswerBody, ProxiedBody};
 use crate::headers::{self, HeaderRules, Sender};
 use crate::proxy_context::ProxyContext;
 use crate::request_body::{RequestBody, UploadError};
-use crate::request_context::RequestContext;
+use crate::request_context::{RequestCancellation, RequestContext};
 use crate::response_cost::ResponseCost;
+use crate::response_end::ResponseEnd;
 use crate::routes::Route;
 use crate::tunnel;
 use crate::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
@@ -161,10 +162,23 @@ impl UpstreamRequest {
 /// A request that no upstream answered.
 pub(super) struct Unanswered {
     pub(super) context: RequestContext,
-    pub(super) fault: Fault,
+    pub(super) cause: UnansweredCause,
     /// Whether the connection closes, because the rest of the body would be read as the next
     /// request.
     pub(super) closes: bool,
+}
+
+/// Why no upstream answered a request.
+pub(super) enum UnansweredCause {
+    Fault(Fault),
+    /// Its feature was switched off meanwhile.
+    Cancelled(RequestCancellation),
+}
+
+impl From<Fault> for UnansweredCause {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
 }
 
 /// Sends a request to its upstream and returns the answer.
@@ -177,7 +191,18 @@ pub(super) async fn forward(
     let total = outgoing.timeouts.total.map(|total| context.record.started + total);
     let until = [total, context.record.until].into_iter().flatten().min();
     let sent = Instant::now();
-    match send(proxy, &mut outgoing, until).await {
+    let mut cancellation = context.cancellation.take();
+    let outcome = tokio::select! {
+        biased;
+        outcome = send(proxy, &mut outgoing, until) => outcome,
+        () = RequestContext::cancelled(&mut cancellation) => {
+            let cancelled = cancellation.expect("it has just ended");
+            context.end(ResponseEnd::Cancelled);
+            return Err(Box::new(Unanswered { context, cause: UnansweredCause::Cancelled(cancelled), closes: false }));
+        }
+    };
+    context.cancellation = cancellation;
+    match outcome {
         Ok(response) => {
             let took = sent.elapsed();
             proxy.metrics.upstream_duration.observe(took.as_secs_f64());
@@ -200,7 +225,7 @@ pub(super) async fn forward(
                 held.settle(Completion::from(outcome).with_status(fault.code.status()));
             }
             let closes = matches!(failure, UpstreamFailure::Upload(_)) && outgoing.version < Version::HTTP_2;
-            Err(Box::new(Unanswered { context, fault, closes }))
+            Err(Box::new(Unanswered { context, cause: fault.into(), closes }))
         }
     }
 }
@@ -404,7 +429,7 @@ fn pass_on(
         let (Some((protocol, client_side)), Some(server_side)) = (asked, server_side) else {
             let detail = "the upstream changed to a protocol that it was not asked for";
             let fault = Fault::new(FaultCode::UpstreamBroken, detail);
-            return Err(Box::new(Unanswered { context, fault, closes: false }));
+            return Err(Box::new(Unanswered { context, cause: fault.into(), closes: false }));
         };
         if let Ok(protocol) = HeaderValue::from_str(&protocol) {
             head.headers.insert(http::header::UPGRADE, protocol);

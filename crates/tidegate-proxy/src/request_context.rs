@@ -4,13 +4,14 @@
 //! and in the body of the answer until that has ended or is dropped. Dropping the context settles
 //! the hold, so no exit has to.
 
+use core::future::pending;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use tidegate_driver::Hold;
-use tidegate_engine::{Completion, Outcome, Permit, Units};
+use tidegate_driver::{Cancellation, Hold};
+use tidegate_engine::{CancellableWork, Completion, Outcome, Permit, Units};
 use tidegate_net::connections::ConnectionActivity;
 use tidegate_wire::true_units::TrueUnits;
 use tokio::time::Instant;
@@ -79,6 +80,15 @@ impl Drop for Held {
     }
 }
 
+/// The end of a request whose feature cancels its work when it is switched off.
+pub(crate) struct RequestCancellation {
+    pub(crate) work: CancellableWork,
+    /// Ends when the request is to be cancelled. Not polled again after that.
+    pub(crate) ended: Cancellation,
+    /// Whether the caller wants a page for people.
+    pub(crate) wants_page: bool,
+}
+
 /// The context of one request.
 pub(crate) struct RequestContext {
     /// Counted as active on its connection until all of it is dropped.
@@ -99,6 +109,8 @@ pub(crate) struct RequestContext {
     pub(crate) true_units: Option<TrueUnits>,
     /// The headers with the allowances of the limits.
     pub(crate) allowances: HeaderMap,
+    /// The end of the request by its feature, if that cancels its work.
+    pub(crate) cancellation: Option<RequestCancellation>,
     /// Whether the connection became a tunnel, whose length says nothing about the upstream.
     pub(crate) is_tunnel: bool,
     ended: Option<ResponseEnd>,
@@ -134,8 +146,17 @@ impl RequestContext {
             measured: None,
             true_units: None,
             allowances: HeaderMap::new(),
+            cancellation: None,
             is_tunnel: false,
             ended: None,
+        }
+    }
+
+    /// Waits until the feature of the request cancels its work; for ever if it does not.
+    pub(crate) async fn cancelled(cancellation: &mut Option<RequestCancellation>) {
+        match cancellation {
+            Some(cancellation) => (&mut cancellation.ended).await,
+            None => pending().await,
         }
     }
 
@@ -160,7 +181,7 @@ impl RequestContext {
 
     fn completion(&self, ending: ResponseEnd) -> Completion {
         let outcome = match ending {
-            ResponseEnd::Abandoned => Outcome::Abandoned,
+            ResponseEnd::Abandoned | ResponseEnd::Cancelled => Outcome::Abandoned,
             ResponseEnd::Whole if self.record.status < 500 => Outcome::Succeeded,
             ResponseEnd::Whole | ResponseEnd::Broken | ResponseEnd::Late => Outcome::Failed,
         };
@@ -172,7 +193,7 @@ impl RequestContext {
         if ending == ResponseEnd::Late {
             completion = completion.timed_out();
         }
-        if self.is_tunnel {
+        if self.is_tunnel || ending == ResponseEnd::Cancelled {
             completion = completion.unsampled();
         }
         completion

@@ -11,10 +11,13 @@ pub(crate) enum ResponseEnd {
     Late,
     /// The client went away.
     Abandoned,
+    /// Its feature was switched off, and the grace was over.
+    Cancelled,
 }
 
 impl ResponseEnd {
-    pub(super) const ALL: [Self; 4] = [Self::Whole, Self::Broken, Self::Late, Self::Abandoned];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Whole, Self::Broken, Self::Late, Self::Abandoned, Self::Cancelled];
 
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -22,6 +25,7 @@ impl ResponseEnd {
             Self::Broken => "broken",
             Self::Late => "late",
             Self::Abandoned => "abandoned",
+            Self::Cancelled => "cancelled",
         }
     }
 }

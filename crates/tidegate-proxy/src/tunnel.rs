@@ -31,8 +31,8 @@ impl Drop for TunnelGuard {
 }
 
 /// Passes bytes on both ways in a task of its own, which keeps the holds of the request. It ends
-/// when both sides have ended, when nothing has come from either for `idle`, or when the daemon has
-/// drained for as long as it may.
+/// when both sides have ended, when nothing has come from either for `idle`, when its feature
+/// cancels it, or when the daemon has drained for as long as it may.
 pub(super) fn open(
     proxy: &Arc<ProxyContext>,
     mut context: RequestContext,
@@ -47,6 +47,7 @@ pub(super) fn open(
     let connection = proxy.connections.add();
     let line = Arc::clone(&connection.line);
     line.request_started();
+    let mut cancellation = context.cancellation.take();
     tokio::spawn(async move {
         let _connection = connection;
         let _counted = counted;
@@ -54,6 +55,7 @@ pub(super) fn open(
             ending = pass(client, server, &line) => ending,
             () = silence(&line, idle) => ResponseEnd::Late,
             () = closed(&line) => ResponseEnd::Abandoned,
+            () = RequestContext::cancelled(&mut cancellation) => ResponseEnd::Cancelled,
         };
         context.end(ending);
     });

@@ -43,6 +43,11 @@ pub struct FeatureGrant {
 }
 
 impl FeatureGrant {
+    /// The class of the request.
+    pub const fn class(&self) -> Class {
+        self.class
+    }
+
     /// Whether the request is refused: the feature is off, and follows its level.
     #[inline]
     pub const fn is_refused(&self) -> bool {
@@ -244,6 +249,11 @@ impl Feature {
         }
     }
 
+    /// The name of the level that a request gets now that was granted this before.
+    pub fn renewed_level(&self, grant: FeatureGrant) -> &Arc<str> {
+        self.level_name(self.word().level(grant.class, grant.cohort.into()))
+    }
+
     /// The requests in flight.
     pub fn in_flight(&self) -> u64 {
         self.meter.in_flight.count()
@@ -254,13 +264,24 @@ impl Feature {
     /// on for the request, and always for one that finishes its work or only shows its level.
     #[inline]
     pub fn cancel_at(&self, work: &FeatureUse) -> Option<Timestamp> {
-        if self.config.on_disable == OnDisable::Finish || self.config.mode == FeatureMode::Shadow {
+        self.cancel_at_of(work.class, work.cohort)
+    }
+
+    /// [`Feature::cancel_at`] of the work of a request that was granted this.
+    pub fn cancel_granted_at(&self, grant: FeatureGrant) -> Option<Timestamp> {
+        self.cancel_at_of(grant.class, grant.cohort)
+    }
+
+    /// Whether work in flight is cancelled when the feature is switched off.
+    pub fn cancels(&self) -> bool {
+        self.config.on_disable != OnDisable::Finish && self.config.mode != FeatureMode::Shadow
+    }
+
+    fn cancel_at_of(&self, class: Class, cohort: u8) -> Option<Timestamp> {
+        if !self.cancels() || self.word().level(class, cohort.into()) != self.off {
             return None;
         }
-        if self.word().level(work.class, work.cohort.into()) != self.off {
-            return None;
-        }
-        let at = self.cancel_at[work.class as usize].load(Ordering::Relaxed);
+        let at = self.cancel_at[class as usize].load(Ordering::Relaxed);
         (at != u64::MAX).then_some(Timestamp::from_nanos(at))
     }
 

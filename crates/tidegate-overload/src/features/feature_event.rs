@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Class, Timestamp};
 
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// The most events that wait to be taken; further ones are counted and dropped.
 pub const FEATURE_EVENTS_MAX: usize = 1024;
@@ -118,7 +118,11 @@ pub enum FeatureEvent {
 
 /// The events that were not taken yet, which planes made of each other share.
 #[derive(Debug, Default)]
-pub(crate) struct FeatureEventQueue(Mutex<PendingEvents>);
+pub(crate) struct FeatureEventQueue {
+    pending: Mutex<PendingEvents>,
+    /// Those that happened since the start, dropped ones among them.
+    count: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct PendingEvents {
@@ -128,21 +132,29 @@ struct PendingEvents {
 
 impl FeatureEventQueue {
     pub(crate) fn push(&self, event: FeatureEvent) {
-        let mut pending = lock(&self.0);
+        let mut pending = lock(&self.pending);
         if pending.events.len() < FEATURE_EVENTS_MAX {
             pending.events.push_back(event);
         } else {
             pending.dropped += 1;
         }
+        drop(pending);
+        // Relaxed: a later sight of it is a later look at the levels, which are words of their own.
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The events since the start.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take(&self) -> Vec<FeatureEvent> {
-        core::mem::take(&mut lock(&self.0).events).into()
+        core::mem::take(&mut lock(&self.pending).events).into()
     }
 
     /// The events that found the queue full since the start.
     pub(crate) fn dropped(&self) -> u64 {
-        lock(&self.0).dropped
+        lock(&self.pending).dropped
     }
 }
 
@@ -163,6 +175,7 @@ mod tests {
         }
         let events = queue.take();
         assert_eq!((events.len(), queue.dropped()), (FEATURE_EVENTS_MAX, 3));
+        assert_eq!(queue.count(), FEATURE_EVENTS_MAX as u64 + 3);
         assert!(matches!(events[0], FeatureEvent::Released { after: Duration::ZERO, .. }));
         assert!(queue.take().is_empty());
     }

@@ -51,6 +51,12 @@ impl Overload {
         self.feature_set().views(self, now)
     }
 
+    /// The events since the start, whether or not they were taken: another number than before means
+    /// that the levels may be other ones.
+    pub fn feature_event_count(&self) -> u64 {
+        self.feature_set().events.count()
+    }
+
     /// The events since the last call, the oldest first, at most
     /// [`FEATURE_EVENTS_MAX`](crate::FEATURE_EVENTS_MAX).
     pub fn take_feature_events(&self) -> Vec<FeatureEvent> {

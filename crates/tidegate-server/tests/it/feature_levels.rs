@@ -50,10 +50,10 @@ const LEVELS: &str = "[{ name: full, cost: 1 }, { name: 480p, cost: 0.3 }, { nam
 const DOORS: [&str; 9] =
     ["check", "reserve", "authorize", "rls", "rls of two", "json", "resp", "proxy", "tower"];
 
-struct Daemon {
-    handle: Handle,
-    engine: Arc<Engine>,
-    clock: Arc<ManualClock>,
+pub(crate) struct Daemon {
+    pub(crate) handle: Handle,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) clock: Arc<ManualClock>,
     /// The requests that the server behind the proxy has received.
     upstream: Seen,
 }
@@ -73,10 +73,15 @@ struct Told {
 }
 
 impl Daemon {
-    async fn start(head: &str) -> Self {
+    async fn start(rest: &str) -> Self {
         let (server, upstream) = well().await;
-        let text = POLICY.replace("LEVELS", LEVELS).replace("SERVER", &server.to_string());
-        let text = format!("{text}{head}");
+        let text = POLICY.replace("SERVER", &server.to_string());
+        Self { upstream, ..Self::with_policy(&format!("{text}{rest}")).await }
+    }
+
+    /// A daemon of this policy, in which `LEVELS` stands for the levels of a feature.
+    pub(crate) async fn with_policy(text: &str) -> Self {
+        let text = text.replace("LEVELS", LEVELS);
         let checked = tidegate_policy::parse("policy.yaml", &text, &|_| None);
         let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
         let mut config = from_policy::server_config(&policy).unwrap();
@@ -85,14 +90,14 @@ impl Daemon {
         let engine = Arc::new(from_policy::engine(&policy, [1, 2, 3, 4], START).unwrap());
         let (store, time) = (memory_store(&clock), Arc::clone(&clock) as Arc<dyn Clock>);
         let handle = Server::start(config, Arc::clone(&engine), store, time).await.unwrap();
-        Self { handle, engine, clock, upstream }
+        Self { handle, engine, clock, upstream: Seen::default() }
     }
 
-    fn http(&self) -> SocketAddr {
+    pub(crate) fn http(&self) -> SocketAddr {
         self.handle.http().unwrap().tcp().unwrap()
     }
 
-    fn pin(&self, feature: &str, level: &str) {
+    pub(crate) fn pin(&self, feature: &str, level: &str) {
         let (feature, level) = (feature.to_owned(), level.to_owned());
         let now = self.clock.now();
         let until = now.saturating_add(Duration::from_hours(240));

@@ -23,6 +23,7 @@ mod earlier_data;
 mod explain;
 #[cfg(tidegate_planted_faults)]
 mod faults;
+mod feature_cancellation;
 mod feature_levels;
 mod feature_operations;
 mod features;

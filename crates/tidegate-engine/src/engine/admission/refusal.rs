@@ -86,12 +86,22 @@ pub(crate) fn disabled_feature(
     resource: Option<Arc<str>>,
     until: Timestamp,
 ) -> Refusal {
-    let name = Text::from(&**feature.name());
-    let (reason, retry) = (Reason::FeatureDisabled, Retry::At(until));
-    let violated = Violated { name, reason, retry, limit: 0, remaining: 0, window: None };
-    let mut refusal = Refusal::new(request.namespace, scope_of(request), violated);
     let level = Arc::clone(feature.level_name(grant.level));
-    let details = FeatureDetails::new(Arc::clone(feature.name()), level, resource);
+    feature_refusal((request.namespace, scope_of(request)), feature.name(), level, resource, until)
+}
+
+/// The refusal in a namespace and a scope because a feature is off at this level.
+pub(crate) fn feature_refusal(
+    (namespace, scope): (&str, ScopeValues),
+    feature: &Arc<str>,
+    level: Arc<str>,
+    resource: Option<Arc<str>>,
+    until: Timestamp,
+) -> Refusal {
+    let (name, reason, retry) = (Text::from(&**feature), Reason::FeatureDisabled, Retry::At(until));
+    let violated = Violated { name, reason, retry, limit: 0, remaining: 0, window: None };
+    let mut refusal = Refusal::new(namespace, scope, violated);
+    let details = FeatureDetails::new(Arc::clone(feature), level, resource);
     refusal.details = Some(Box::new(RefusalDetails::Feature(details)));
     refusal
 }

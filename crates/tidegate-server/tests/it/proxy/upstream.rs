@@ -10,7 +10,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// A server that gets a stream for each connection.
-pub(super) async fn serve<F, R>(handle: F) -> SocketAddr
+pub(crate) async fn serve<F, R>(handle: F) -> SocketAddr
 where
     F: Fn(Connection) -> R + Send + Sync + 'static,
     R: Future<Output = ()> + Send + 'static,
@@ -102,14 +102,14 @@ pub(crate) async fn answering(answer: &'static str) -> (SocketAddr, Seen) {
 }
 
 /// One connection to a server.
-pub(super) struct Connection<S = TcpStream> {
+pub(crate) struct Connection<S = TcpStream> {
     pub(super) stream: S,
     buffer: Vec<u8>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Whether the bytes could be sent.
-    pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
     }
 
@@ -131,7 +131,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Everything up to and with `end`.
-    pub(super) async fn until(&mut self, end: &[u8]) -> Option<String> {
+    pub(crate) async fn until(&mut self, end: &[u8]) -> Option<String> {
         loop {
             if let Some(at) = self.buffer.windows(end.len()).position(|bytes| bytes == end) {
                 return Some(String::from_utf8(self.buffer.drain(..at + end.len()).collect()).unwrap());

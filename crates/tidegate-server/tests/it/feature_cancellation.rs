@@ -1,0 +1,199 @@
+//! Requests in flight through the proxy whose feature is switched off: those of a feature with
+//! `on_disable: cancel` end after its grace, those of any other feature are finished.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_server::Clock;
+use tidegate_test_support::eventually;
+use tokio::sync::{Notify, mpsc};
+
+use crate::client::Client;
+use crate::feature_levels::Daemon;
+use crate::proxy::upstream::serve;
+
+const POLICY: &str = r#"
+store: { kind: memory }
+listen: { http: 127.0.0.1:0, proxy: 127.0.0.1:0 }
+features:
+  - { name: exports, resource: app, class: sheddable, on_disable: cancel, grace: 2s, levels: LEVELS }
+  - { name: reports, resource: app, class: sheddable, levels: LEVELS }
+  - { name: trials, resource: app, class: sheddable, on_disable: cancel, grace: 2s, mode: shadow, levels: LEVELS }
+namespaces: { shop: { limits: [{ name: all, rate: 100000/s }] } }
+resources: { app: { concurrency: 64 } }
+proxy:
+  upstreams: { app: ["http://SERVER"] }
+  routes:
+    - { upstream: app, namespace: shop, feature: header.x-feature, upgrades: [websocket] }
+"#;
+
+/// The grace of `exports`.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How far a request has come when its feature is switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// It was sent, and nothing was answered.
+    Work,
+    /// Half of its answer was sent.
+    Answer,
+    /// Its connection speaks another protocol.
+    Tunnel,
+}
+
+/// The news of the upstream about a request.
+#[derive(Debug, PartialEq, Eq)]
+enum News {
+    Begun,
+    /// The connection has ended.
+    Ended,
+}
+
+/// An upstream that does not end the work on a request before it is told to.
+struct Upstream {
+    address: SocketAddr,
+    news: mpsc::UnboundedReceiver<News>,
+    /// Each notice ends the work on one request that has come as far as [`Moment::Work`].
+    finish: Arc<Notify>,
+}
+
+async fn upstream(moment: Moment) -> Upstream {
+    let (tell, news) = mpsc::unbounded_channel();
+    let finish = Arc::new(Notify::new());
+    let finished = Arc::clone(&finish);
+    let address = serve(move |mut connection| {
+        let (tell, finished) = (tell.clone(), Arc::clone(&finished));
+        async move {
+            if connection.until(b"\r\n\r\n").await.is_none() {
+                return;
+            }
+            let _ = tell.send(News::Begun);
+            let head = match moment {
+                Moment::Work => "",
+                Moment::Answer => "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nsome",
+                Moment::Tunnel => {
+                    "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\nsome"
+                }
+            };
+            connection.send(head).await;
+            tokio::select! {
+                _ = connection.until(b"never") => {}
+                () = finished.notified() => {
+                    connection.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+                }
+            }
+            let _ = tell.send(News::Ended);
+        }
+    })
+    .await;
+    Upstream { address, news, finish }
+}
+
+impl Daemon {
+    async fn before(upstream: &Upstream) -> Self {
+        Self::with_policy(&POLICY.replace("SERVER", &upstream.address.to_string())).await
+    }
+
+    /// A request that the upstream works on.
+    async fn begin(&self, feature: &str, moment: Moment, upstream: &mut Upstream) -> Client {
+        let mut client = Client::connect(self.handle.proxy().unwrap().tcp().unwrap()).await;
+        let change = match moment {
+            Moment::Tunnel => "connection: upgrade\r\nupgrade: websocket\r\n",
+            Moment::Work | Moment::Answer => "",
+        };
+        client.send(format!("GET / HTTP/1.1\r\nhost: a\r\nx-feature: {feature}\r\n{change}\r\n")).await;
+        assert_eq!(upstream.news.recv().await, Some(News::Begun));
+        if moment != Moment::Work {
+            client.has_received("some").await;
+        }
+        client
+    }
+
+    /// The places of the resource that are taken.
+    fn places(&self) -> u64 {
+        self.engine.resource_stats(self.clock.now()).map(|stats| stats.in_flight).sum()
+    }
+
+    /// Lets the daemon do what is due at this instant: it answers a request that came after.
+    async fn act(&self) {
+        for _ in 0..2 {
+            assert_eq!(Client::connect(self.http()).await.get("/healthz").await.status, 200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_in_flight_ends_after_the_grace_of_its_feature_and_gives_back_its_place() {
+    for moment in [Moment::Work, Moment::Answer, Moment::Tunnel] {
+        let mut upstream = upstream(moment).await;
+        let daemon = Daemon::before(&upstream).await;
+        let mut client = daemon.begin("exports", moment, &mut upstream).await;
+        assert_eq!(daemon.places(), 1, "{moment:?}");
+        daemon.pin("exports", "off");
+        daemon.clock.advance(GRACE.saturating_sub(Duration::from_millis(1)));
+        daemon.act().await;
+        assert_eq!(daemon.places(), 1, "{moment:?}: within the grace");
+        daemon.clock.advance(Duration::from_millis(1));
+        match moment {
+            Moment::Work => {
+                let answer = client.answer().await.expect("an answer");
+                assert_eq!(answer.status, 503, "{answer:?}");
+                assert_eq!(answer.header("tidegate-feature"), Some("exports=off"), "{answer:?}");
+                assert_eq!(answer.header("x-tidegate-reason"), Some("feature_disabled"), "{answer:?}");
+                assert!(answer.header("retry-after").is_some(), "{answer:?}");
+                let body = answer.json();
+                assert_eq!((&body["feature"], &body["feature_level"]), (&"exports".into(), &"off".into()));
+                assert_eq!(body["namespace"], "shop");
+            }
+            // The answer breaks off, and never looks complete.
+            Moment::Answer => assert_eq!(client.answer().await, None),
+            Moment::Tunnel => {
+                // What was received before stays; nothing more comes.
+                assert!(!client.is_ended().await);
+            }
+        }
+        assert_eq!(upstream.news.recv().await, Some(News::Ended), "{moment:?}");
+        eventually("the place is free", async || daemon.places() == 0).await;
+        // A request that is cut short says nothing about the latency of the upstream.
+        let latency = daemon.engine.resource_stats(daemon.clock.now()).map(|stats| stats.latency);
+        let samples: u64 = latency.map(|latency| latency.succeeded + latency.failed).sum();
+        assert_eq!(samples, 0, "{moment:?}");
+        let page = Client::connect(daemon.http()).await.get("/metrics").await.body;
+        let ended = page.lines().filter(|line| line.starts_with("tidegate_proxy_endings_total"));
+        let ended: Vec<&str> = ended.filter(|line| line.ends_with(" 1")).collect();
+        assert!(matches!(ended[..], [line] if line.contains("ending=\"cancelled\"")), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_feature_that_is_on_again_within_its_grace_cancels_nothing() {
+    let mut upstream = upstream(Moment::Work).await;
+    let daemon = Daemon::before(&upstream).await;
+    let mut client = daemon.begin("exports", Moment::Work, &mut upstream).await;
+    daemon.pin("exports", "off");
+    daemon.clock.advance(GRACE / 2);
+    daemon.act().await;
+    daemon.pin("exports", "480p");
+    daemon.clock.advance(10 * GRACE);
+    daemon.act().await;
+    assert_eq!(daemon.places(), 1);
+    upstream.finish.notify_one();
+    assert_eq!(client.answer().await.expect("an answer").status, 200);
+}
+
+#[tokio::test]
+async fn a_feature_that_finishes_its_work_or_only_shows_its_level_cancels_nothing() {
+    for feature in ["reports", "trials"] {
+        let mut upstream = upstream(Moment::Work).await;
+        let daemon = Daemon::before(&upstream).await;
+        let mut client = daemon.begin(feature, Moment::Work, &mut upstream).await;
+        daemon.pin(feature, "off");
+        daemon.pin("exports", "off");
+        daemon.clock.advance(10 * GRACE);
+        daemon.act().await;
+        assert_eq!(daemon.places(), 1, "{feature}");
+        upstream.finish.notify_one();
+        assert_eq!(client.answer().await.expect("an answer").status, 200, "{feature}");
+    }
+}
