@@ -12,7 +12,6 @@ use tidegate_core::Timestamp;
 use tidegate_core::display::HumanDuration;
 use tidegate_overload::{
     COHORTS, FeatureCause, FeatureChange, FeatureConfig, FeatureEvent, FeatureLevelConfig, LevelMark,
-    OnDisable,
 };
 
 use crate::context::DaemonContext;
@@ -155,17 +154,7 @@ impl DaemonContext {
             if let Some(resource) = &change.resource {
                 self.with_histories(|histories| histories.mark(resource, mark(&change, feature, is_worse)));
             }
-            if is_worse && cancels_work(&change, feature) {
-                self.cancel_work_of_feature(&change.feature);
-            }
         }
-    }
-
-    /// Called when a feature with `on_disable: cancel` was switched off: its work in flight is to be
-    /// cancelled once its grace is over.
-    #[expect(clippy::unused_self, reason = "the place where the tasks of its requests are woken")]
-    fn cancel_work_of_feature(&self, feature: &str) {
-        tracing::debug!(target: "tidegate::feature", feature, "the work in flight of a feature is cancelled after its grace");
     }
 }
 
@@ -177,12 +166,6 @@ fn is_worse(change: &FeatureChange, feature: &FeatureConfig) -> bool {
         FeatureCause::Room => false,
         _ => position(&change.to) > position(&change.from),
     }
-}
-
-/// Whether work in flight is to be cancelled because of a change.
-fn cancels_work(change: &FeatureChange, feature: &FeatureConfig) -> bool {
-    let is_off = reached(change, feature).is_some_and(FeatureLevelConfig::is_off);
-    is_off && !change.is_shadow && matches!(feature.on_disable, OnDisable::Cancel { .. })
 }
 
 /// The worst level that requests have after a change: the cohorts that have moved have the level
