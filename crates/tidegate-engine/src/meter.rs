@@ -50,7 +50,7 @@ pub(crate) use metered_rows::{
 pub use resource_shares::{ResourceShare, ResourceWork};
 use row_columns::{REPEATED, RowAmount, UNDER_WAY};
 use row_combination::BaseRows;
-pub(crate) use row_combination::RowCombination;
+pub(crate) use row_combination::{OwnCombination, RowCombination};
 use second_order::SecondOrder;
 use tally::{NamedTallies, NamespaceTallies, NamespaceTally, Tally};
 use tenant_census::TenantCensus;
@@ -199,7 +199,7 @@ impl UsageMeter {
         self.with_rows(subject, now, |_, rows| {
             rows.count(UNDER_WAY, 1);
             rows.count(REPEATED, u64::from(offer.is_repeated));
-            OpenMeterAccount::new(Arc::clone(rows), 0)
+            OpenMeterAccount::new(Arc::clone(rows.shared()), 0)
         })
     }
 
@@ -241,7 +241,7 @@ impl UsageMeter {
 
     /// Lets `act` have the rows that a request without names counts in.
     #[inline]
-    pub(crate) fn with_base<T>(&self, rows: RowsKey, act: impl Fn(&Arc<RowCombination>) -> T) -> T {
+    pub(crate) fn with_base<T>(&self, rows: RowsKey, act: impl Fn(&OwnCombination) -> T) -> T {
         match thread_cache::base(self.base_key(rows), &act) {
             Some(done) => done,
             None => act(&self.make_base(rows)),
@@ -253,7 +253,7 @@ impl UsageMeter {
         &self,
         subject: &MeteredRows<'_>,
         now: Timestamp,
-        act: impl Fn(RowsKey, &Arc<RowCombination>) -> T,
+        act: impl Fn(RowsKey, &OwnCombination) -> T,
     ) -> T {
         let part = match subject.tenant {
             None => TenantPart::Absent,
@@ -287,7 +287,7 @@ impl UsageMeter {
         &self,
         key: NamesKey,
         now: Timestamp,
-        act: impl FnOnce(&Arc<RowCombination>) -> T,
+        act: impl FnOnce(&OwnCombination) -> T,
     ) -> Option<T> {
         let second = self.seconds.number(now);
         thread_cache::named(key, |rows| rows.is_used_in(second), act)
@@ -300,8 +300,8 @@ impl UsageMeter {
         key: NamesKey,
         subject: &MeteredRows<'_>,
         now: Timestamp,
-    ) -> Arc<RowCombination> {
-        let base = |part| self.with_base(subject.key(part), Arc::clone);
+    ) -> OwnCombination {
+        let base = |part| self.with_base(subject.key(part), OwnCombination::clone);
         let combination = match subject.tenant {
             None => base(TenantPart::Absent),
             Some(_) if !self.census.has_places() => base(TenantPart::Other),
@@ -310,8 +310,9 @@ impl UsageMeter {
                 let base = base(TenantPart::Tracked);
                 let second = self.seconds.number(now);
                 let row = self.census.row(&name, base.namespace(), self.namespaces.count(), second, now);
-                let combination = Arc::new(RowCombination::from_tenant(row, base));
-                self.combinations.add(&combination);
+                let base = Arc::clone(base.shared());
+                let combination = OwnCombination::new(RowCombination::from_tenant(row, base));
+                self.combinations.add(combination.shared());
                 combination
             }
         };
@@ -325,15 +326,15 @@ impl UsageMeter {
     }
 
     #[cold]
-    fn make_base(&self, key: RowsKey) -> Arc<RowCombination> {
+    fn make_base(&self, key: RowsKey) -> OwnCombination {
         let rows = BaseRows {
             part: key.part(),
             namespace: self.namespaces.row(key.namespace()),
             feature: self.features.row(key.feature()),
             resource: self.resources.row(key.resource()),
         };
-        let combination = Arc::new(RowCombination::from_base(key.class(), rows));
-        self.combinations.add(&combination);
+        let combination = OwnCombination::new(RowCombination::from_base(key.class(), rows));
+        self.combinations.add(combination.shared());
         thread_cache::keep_base(self.base_key(key), &combination);
         combination
     }
@@ -439,8 +440,8 @@ impl UsageMeter {
 }
 
 #[inline]
-fn account(key: RowsKey, rows: &Arc<RowCombination>) -> MeterAccount {
-    if key.is_enough() { MeterAccount::of_key(key) } else { MeterAccount::of_rows(Arc::clone(rows)) }
+fn account(key: RowsKey, rows: &OwnCombination) -> MeterAccount {
+    if key.is_enough() { MeterAccount::of_key(key) } else { MeterAccount::of_rows(Arc::clone(rows.shared())) }
 }
 
 fn namespace_report(row: &NamespaceTally, tenants: usize) -> NamespaceUsage {

@@ -8,7 +8,8 @@ use tidegate_overload::{Overload, ResourceId};
 
 use crate::meter::{
     DecidedRequest, FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, Offer,
-    OpenMeterAccount, RequestNames, ResourceRow, RowCombination, RowsKey, UsageMeter, next_list_number,
+    OpenMeterAccount, OwnCombination, RequestNames, ResourceRow, RowCombination, RowsKey, UsageMeter,
+    next_list_number,
 };
 use crate::permit::IssuingGate;
 use crate::request::Request;
@@ -133,7 +134,7 @@ impl MeterRows {
         let names = RequestNames { tenant: request.tenant, feature: request.feature };
         let key = self.meter.names_key(self.number, rows, &names);
         let decided = DecidedRequest::admitted(request);
-        let count = |rows: &Arc<RowCombination>| rows.count_small(decided).then(|| Arc::clone(rows));
+        let count = |rows: &OwnCombination| rows.count_small(decided).then(|| Arc::clone(rows.shared()));
         match self.meter.with_names(key, now, count) {
             Some(Some(rows)) => rows,
             _ => self.first_with_names(request, namespace, now),
@@ -148,7 +149,7 @@ impl MeterRows {
         let rows = self.key_by_limits(request, namespace);
         self.with_names(rows, &of, |found| {
             found.count_decided(DecidedRequest::admitted(request));
-            Arc::clone(found)
+            Arc::clone(found.shared())
         })
     }
 
@@ -201,17 +202,12 @@ impl MeterRows {
         }
         self.with_names(rows, of, |found| {
             found.count_decided(decided);
-            MeterAccount::of_rows(Arc::clone(found))
+            MeterAccount::of_rows(Arc::clone(found.shared()))
         })
     }
 
     /// Lets `act` have the rows of a request with names, whose key but for these is `rows`.
-    fn with_names<T>(
-        &self,
-        rows: RowsKey,
-        of: &Offered<'_, '_>,
-        act: impl Fn(&Arc<RowCombination>) -> T,
-    ) -> T {
+    fn with_names<T>(&self, rows: RowsKey, of: &Offered<'_, '_>, act: impl Fn(&OwnCombination) -> T) -> T {
         let key = self.meter.names_key(self.number, rows, &of.names());
         if let Some(done) = self.meter.with_names(key, of.now, &act) {
             return done;

@@ -36,7 +36,8 @@ impl CombinationList {
         let mut part = lock_plain(&self.parts[thread_number() % PARTS].0);
         if part.all.len() >= part.full_at {
             part.all.retain(|entry| entry.strong_count() > 0);
-            part.full_at = 2 * part.all.len().max(CACHED_MAX);
+            // Those that have ended take memory until then.
+            part.full_at = part.all.len().max(CACHED_MAX) * 5 / 4;
         }
         part.all.push(Arc::downgrade(combination));
     }

@@ -40,6 +40,16 @@ pub(crate) enum RowAmount {
 impl RowAmount {
     /// How many there are.
     pub(crate) const COUNT: usize = 10;
+
+    /// The amount that the units of a decided request are added to; `None` if they do not count.
+    #[inline]
+    pub(crate) const fn of_outcome(outcome: RequestOutcome) -> Option<Self> {
+        match outcome {
+            RequestOutcome::Admitted => Some(Self::Units),
+            refusal if refusal.is_refusal() => Some(Self::RefusedUnits),
+            _ => None,
+        }
+    }
 }
 
 /// The sums of some requests.

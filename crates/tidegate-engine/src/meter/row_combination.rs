@@ -1,36 +1,50 @@
-//! The rows that some requests count in, with what one thread has counted and no row has yet.
+//! The rows that some requests count in, with what was counted and no row has yet.
+
+mod own_combination;
 
 use core::time::Duration;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tidegate_core::{Class, RequestOutcome};
 
+pub(crate) use own_combination::OwnCombination;
+use own_combination::OwnSums;
+
 use super::in_flight_sum::{InFlightSums, InFlightWork, ShareLook};
-use super::metered_rows::{DecidedRequest, TenantPart};
-use super::row_columns::{COUNTS, REPEATED, RowAmount, RowColumns};
+use super::metered_rows::TenantPart;
+use super::row_columns::{COUNTS, RowAmount, RowColumns};
 use super::tally::{NamespaceTally, Tally};
 use super::tenant_row::TenantRow;
 use super::usage::RowName;
-use crate::fault::Fault;
+use crate::sync::lock_plain;
 
 /// An amount from which on it is added to the rows at once, and a sum from which on it is flushed.
-/// 255 threads may each add one more amount meanwhile.
+/// 250 threads may each add one more amount meanwhile.
 const LARGE: u64 = 1 << 56;
 
 /// The rows that some requests count in, and what was counted since the last flush.
 ///
-/// One thread finds it in its cache, so the counts share no cache line with those of another
-/// thread. Other threads add later facts about requests of that thread. The rows get the counts
-/// when somebody reads, and when nobody has the combination any more.
-///
-/// The atomics are relaxed: a number is added once and taken once, and publishes nothing else.
+/// The thread that made the combination finds it in its cache, so the counts share no cache line
+/// with those of another thread. That thread counts decided requests in sums of its own, without a
+/// locked instruction: see [`OwnCombination`]. Later facts about these requests, which any thread
+/// may add, are in `counts` and `amounts`. The rows get both when somebody reads, and when nobody
+/// has the combination any more.
 #[derive(Debug)]
 pub(crate) struct RowCombination {
     class: Class,
     rows: CombinedRows,
+    /// What the thread of the combination has counted since it made it.
+    own: OwnSums,
+    /// The later facts that no row has yet, less what the rows have of `own`; modulo 2^64.
+    ///
+    /// Additions release and a flush acquires. So a flush that sees an admission undone sees the
+    /// admission, which came before in `own`.
     counts: [AtomicU64; COUNTS],
+    /// As `counts`. Relaxed: an amount is added once and taken once, and publishes nothing else.
     amounts: [AtomicU64; RowAmount::COUNT],
+    /// Held while the rows get what was counted: so they get a later sum after an earlier one.
+    flushing: Mutex<()>,
     /// Its requests that are in flight. No row gets them.
     pub(crate) in_flight: InFlightSums,
 }
@@ -67,8 +81,8 @@ impl RowCombination {
     }
 
     fn new(class: Class, rows: CombinedRows) -> Self {
-        let (counts, amounts, in_flight) = Default::default();
-        Self { class, rows, counts, amounts, in_flight }
+        let (own, counts, amounts, flushing, in_flight) = Default::default();
+        Self { class, rows, own, counts, amounts, flushing, in_flight }
     }
 
     /// Whether its rows still count; that of a tenant is then used in this second.
@@ -120,7 +134,7 @@ impl RowCombination {
     /// Adds to the count at this position; modulo 2^64.
     #[inline]
     pub(crate) fn count(&self, position: usize, more: u64) {
-        self.counts[position].fetch_add(more, Ordering::Relaxed);
+        self.counts[position].fetch_add(more, Ordering::Release);
     }
 
     /// Adds to an amount, which saturates.
@@ -129,45 +143,16 @@ impl RowCombination {
         if more >= LARGE {
             return self.add_large(amount, more);
         }
-        let before = self.amounts[amount as usize].fetch_add(more, Ordering::Relaxed);
-        if before >= LARGE {
+        if self.add_below_large(amount as usize, more) {
             self.flush();
         }
     }
 
-    /// Counts a request that is offered and decided at once.
-    pub(crate) fn count_decided(&self, decided: DecidedRequest) {
-        if !self.count_small(decided) {
-            let DecidedRequest { outcome, units, is_repeated } = decided;
-            self.count(REPEATED, u64::from(is_repeated));
-            self.count(outcome.index(), 1);
-            self.add_units(outcome, units);
-        }
-    }
-
-    /// The same where no sum comes to its end by it; otherwise it counts nothing, and is false.
+    /// Adds less than [`LARGE`] to an amount. Whether the sum is so large that it is to be flushed.
     #[inline]
-    pub(crate) fn count_small(&self, decided: DecidedRequest) -> bool {
-        let amount = if decided.outcome == RequestOutcome::Admitted {
-            RowAmount::Units
-        } else if decided.outcome.is_refusal() {
-            RowAmount::RefusedUnits
-        } else {
-            return false;
-        };
-        let sum = &self.amounts[amount as usize];
-        if (decided.units | sum.load(Ordering::Relaxed)) >= LARGE {
-            return false;
-        }
-        if decided.is_repeated {
-            self.count(REPEATED, 1);
-        }
-        self.count(decided.outcome.index(), 1);
-        if Fault::OutcomeTwice.is_planted() {
-            self.count(decided.outcome.index(), 1);
-        }
-        sum.fetch_add(decided.units, Ordering::Relaxed);
-        true
+    fn add_below_large(&self, amount: usize, more: u64) -> bool {
+        let before = self.amounts[amount].fetch_add(more, Ordering::Relaxed);
+        before.wrapping_add(self.own.amount(amount)) >= LARGE
     }
 
     /// An admitted request is settled: it was charged `charged` units and took `true_units`. Its
@@ -192,10 +177,8 @@ impl RowCombination {
     /// Adds the units of a request with this outcome.
     #[inline]
     pub(crate) fn add_units(&self, outcome: RequestOutcome, units: u64) {
-        if outcome == RequestOutcome::Admitted {
-            self.add(RowAmount::Units, units);
-        } else if outcome.is_refusal() {
-            self.add(RowAmount::RefusedUnits, units);
+        if let Some(amount) = RowAmount::of_outcome(outcome) {
+            self.add(amount, units);
         }
     }
 
@@ -209,14 +192,14 @@ impl RowCombination {
     /// Adds what was counted to the rows.
     #[cold]
     pub(crate) fn flush(&self) {
-        let take = |counted: &AtomicU64| match counted.load(Ordering::Relaxed) {
-            0 => 0,
-            _ => counted.swap(0, Ordering::Relaxed),
-        };
-        let columns = RowColumns {
-            counts: self.counts.each_ref().map(take),
-            amounts: self.amounts.each_ref().map(take),
-        };
+        let _only_me = lock_plain(&self.flushing);
+        let mut columns = RowColumns::default();
+        for (position, (count, sum)) in columns.counts.iter_mut().zip(&self.counts).enumerate() {
+            *count = take(sum, || self.own.count(position));
+        }
+        for (position, (amount, sum)) in columns.amounts.iter_mut().zip(&self.amounts).enumerate() {
+            *amount = take(sum, || self.own.amount(position));
+        }
         if columns != RowColumns::default() {
             self.deliver(&columns);
         }
@@ -238,9 +221,9 @@ impl RowCombination {
     }
 
     fn absorb(&self, columns: &RowColumns) {
-        for (count, more) in self.counts.iter().zip(columns.counts) {
+        for (position, more) in columns.counts.into_iter().enumerate() {
             if more != 0 {
-                count.fetch_add(more, Ordering::Relaxed);
+                self.count(position, more);
             }
         }
         let mut large = RowColumns::default();
@@ -249,7 +232,7 @@ impl RowCombination {
             if more >= LARGE {
                 large.amounts[position] = more;
             } else if more != 0 {
-                is_full |= self.amounts[position].fetch_add(more, Ordering::Relaxed) >= LARGE;
+                is_full |= self.add_below_large(position, more);
             }
         }
         if large != RowColumns::default() {
@@ -265,6 +248,21 @@ impl Drop for RowCombination {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+/// Takes what was counted in a sum of later facts and in `own`, which stays as it is. For the
+/// thread that is flushing.
+fn take(sum: &AtomicU64, own: impl Fn() -> u64) -> u64 {
+    let mut taken = 0;
+    // `own` is read after the sum, and again if the sum has changed meanwhile.
+    let unless_nothing = |later: u64| {
+        let own = own();
+        taken = later.wrapping_add(own);
+        (taken != 0).then_some(own.wrapping_neg())
+    };
+    // Relaxed where it is written: that publishes nothing.
+    let _nothing = sum.fetch_update(Ordering::Relaxed, Ordering::Acquire, unless_nothing);
+    taken
 }
 
 /// Whole nanoseconds; more than 584 years are 584 years.

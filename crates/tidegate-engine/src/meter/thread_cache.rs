@@ -2,15 +2,15 @@
 //!
 //! A cache has one place for each combination, which another one may take. It belongs to a thread,
 //! and serves all meters. Combinations of a meter that has ended stay until their place is taken.
+//! No two caches have the same combination: its type stays in the thread that made it.
 //!
 //! A combination that is found is used in its place: a counted reference of it is one more number
 //! that all threads with the same tenant would write.
 
 use core::cell::RefCell;
 use core::mem::ManuallyDrop;
-use std::sync::Arc;
 
-use super::row_combination::RowCombination;
+use super::row_combination::{OwnCombination, RowCombination};
 
 /// The places for combinations of requests without names, as a power of two.
 const BASE_BITS: u32 = 6;
@@ -63,7 +63,7 @@ impl ThreadCache {
 #[derive(Clone, Debug)]
 struct CachePlace<K> {
     key: K,
-    combination: Option<Arc<RowCombination>>,
+    combination: Option<OwnCombination>,
 }
 
 impl<K: PartialEq> CachePlace<K> {
@@ -72,7 +72,7 @@ impl<K: PartialEq> CachePlace<K> {
     }
 
     #[inline]
-    fn find(&self, key: &K) -> Option<&Arc<RowCombination>> {
+    fn find(&self, key: &K) -> Option<&OwnCombination> {
         if self.key == *key { self.combination.as_ref() } else { None }
     }
 }
@@ -122,7 +122,7 @@ pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// may not use the cache.
 #[expect(clippy::inline_always, reason = "a few instructions, which the standard library keeps apart")]
 #[inline(always)]
-pub(crate) fn base<T>(key: BaseKey, act: impl FnOnce(&Arc<RowCombination>) -> T) -> Option<T> {
+pub(crate) fn base<T>(key: BaseKey, act: impl FnOnce(&OwnCombination) -> T) -> Option<T> {
     CACHE.try_with(|cache| cache.borrow().base[key.place()].find(&key).map(act)).ok().flatten()
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn base<T>(key: BaseKey, act: impl FnOnce(&Arc<RowCombination>) -> T)
 pub(crate) fn named<T>(
     key: NamesKey,
     is_current: impl FnOnce(&RowCombination) -> bool,
-    act: impl FnOnce(&Arc<RowCombination>) -> T,
+    act: impl FnOnce(&OwnCombination) -> T,
 ) -> Option<T> {
     let find = |cache: &ManuallyDrop<RefCell<ThreadCache>>| {
         let cache = cache.borrow();
@@ -144,28 +144,24 @@ pub(crate) fn named<T>(
 
 /// Keeps a combination for [`base`] in the cache of this thread.
 #[cold]
-pub(crate) fn keep_base(key: BaseKey, combination: &Arc<RowCombination>) {
+pub(crate) fn keep_base(key: BaseKey, combination: &OwnCombination) {
     keep(|cache| &mut cache.base[key.place()], key, combination);
 }
 
 /// Keeps a combination for [`named`] in the cache of this thread.
 #[cold]
-pub(crate) fn keep_named(key: NamesKey, combination: &Arc<RowCombination>) {
+pub(crate) fn keep_named(key: NamesKey, combination: &OwnCombination) {
     keep(|cache| &mut cache.named_places()[key.place()], key, combination);
 }
 
-fn keep<K>(
-    place: impl Fn(&mut ThreadCache) -> &mut CachePlace<K>,
-    key: K,
-    combination: &Arc<RowCombination>,
-) {
+fn keep<K>(place: impl Fn(&mut ThreadCache) -> &mut CachePlace<K>, key: K, combination: &OwnCombination) {
     if EMPTIED_AT_END.try_with(|_| ()).is_err() {
         // The thread ends.
         return;
     }
     let replaced = CACHE.with(|cache| {
         let mut cache = cache.borrow_mut();
-        let kept = CachePlace { key, combination: Some(Arc::clone(combination)) };
+        let kept = CachePlace { key, combination: Some(combination.clone()) };
         std::mem::replace(place(&mut cache), kept)
     });
     // It may end here, which adds to its rows: the cache is free again by then.

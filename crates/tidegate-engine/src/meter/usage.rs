@@ -90,7 +90,11 @@ impl Usage {
 impl From<RowColumns> for Usage {
     fn from(columns: RowColumns) -> Self {
         let mut outcomes = [0; RequestOutcome::ALL.len()];
-        outcomes.copy_from_slice(&columns.counts[..RequestOutcome::ALL.len()]);
+        for (outcome, count) in outcomes.iter_mut().zip(columns.counts) {
+            // Where one thread admits a request and another undoes the admission, a reader may see
+            // the second without the first.
+            *outcome = if count.cast_signed() < 0 { 0 } else { count };
+        }
         let units = columns.amount(RowAmount::Units);
         Self {
             outcomes,

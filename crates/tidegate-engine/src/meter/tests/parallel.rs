@@ -1,14 +1,14 @@
 //! Threads that count at once, and one that reads meanwhile.
 
 use core::time::Duration;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tidegate_core::{Class, RequestOutcome};
 use tidegate_test_support::SplitMix64;
 
-use super::super::{FeatureRow, MeteredRows, Offer, Usage};
-use super::{START, meter, of_namespace, total, total_of_tenants};
+use super::super::{DecidedRequest, FeatureRow, MeteredRows, Offer, OwnCombination, Usage};
+use super::{START, meter, of_namespace, of_tenant, total, total_of_tenants};
 
 const THREADS: u64 = 4;
 const OPERATIONS: u64 = 20_000;
@@ -100,3 +100,63 @@ fn sums_are_exact_at_rest_in_every_dimension_and_never_fall_meanwhile() {
     let of_resources = meter.resources_usage();
     assert_eq!(Usage::sum(of_resources.iter().flat_map(|row| &row.classes)), sum);
 }
+
+/// One thread counts in its combination of rows as fast as it can; another adds later facts about
+/// its requests, and takes what was counted. A sum that both wrote without a locked instruction
+/// would lose some of it.
+#[test]
+fn facts_that_another_thread_adds_to_a_combination_are_exact_and_take_nothing_from_its_own() {
+    const FACTS: u64 = 64;
+    const ROUNDS_MAX: u64 = 50_000;
+    // Rounds in which the other thread has counted as well: a scheduler may run the threads in turn.
+    const ROUNDS_AT_ONCE: u64 = 2_000;
+    let admitted = RequestOutcome::Admitted;
+    let meter = meter(10);
+    let subject = of_tenant(meter.namespace("api", START), "ada");
+    let combination = meter.with_rows(&subject, START, |_, rows| Arc::clone(rows.shared()));
+    let usage = || total(&meter.namespace_usage("api").unwrap());
+    let (counted, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let add_facts = || {
+        let (mut rounds, mut at_once, mut offered_before) = (0, 0, 0);
+        while rounds < ROUNDS_MAX && at_once < ROUNDS_AT_ONCE {
+            let before = counted.load(Ordering::Relaxed);
+            for _ in 0..FACTS {
+                combination.count(admitted.index(), 1);
+                combination.add_units(admitted, 2);
+            }
+            at_once += u64::from(counted.load(Ordering::Relaxed) != before);
+            let offered = usage().offered();
+            assert!(offered >= offered_before, "offered fell from {offered_before} to {offered}");
+            offered_before = offered;
+            rounds += 1;
+        }
+        is_over.store(true, Ordering::Relaxed);
+        FACTS * rounds
+    };
+    let facts = std::thread::scope(|scope| {
+        let other = scope.spawn(add_facts);
+        let decided = DecidedRequest { outcome: admitted, units: 3, is_repeated: false };
+        while !is_over.load(Ordering::Relaxed) && !other.is_finished() {
+            meter.with_rows(&subject, START, |_, rows| rows.count_decided(decided));
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        other.join().unwrap()
+    });
+    let counted = counted.into_inner();
+    assert_eq!(usage().outcome(admitted), counted + facts);
+    assert_eq!(usage().units, 3 * counted + 2 * facts);
+}
+
+/// Two traits of a type that is `Send`, one of any other: the constant of the first is ambiguous.
+trait FitsAll<T> {
+    const IS_SEND: bool = false;
+}
+
+impl<T: ?Sized> FitsAll<()> for T {}
+
+struct FitsSend;
+
+impl<T: ?Sized + Send> FitsAll<FitsSend> for T {}
+
+/// Compiles as long as a combination cannot leave the thread that alone counts in its own sums.
+const _: () = assert!(!<OwnCombination as FitsAll<_>>::IS_SEND);

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::{Class, RequestOutcome};
 
+use super::super::row_columns::RowColumns;
 use super::super::{FeatureRow, MeteredRows, Offer, ResourceRow, RowName, Usage, UsageMeter};
 use super::{START, meter, of_namespace, of_tenant, total, total_of_tenants};
 
@@ -104,6 +105,27 @@ fn amounts_that_small_steps_take_to_the_end_saturate() {
 }
 
 #[test]
+fn large_amounts_are_exact_whether_they_are_read_in_between_or_not() {
+    for read_each in [1, 7, 1_000] {
+        let meter = meter(10);
+        let namespace = meter.namespace("api", START);
+        let units = |number: u64| (1 << 54) + number * 0x1234_5678_9abc % (1 << 53);
+        let mut sum = 0;
+        for number in 0..700 {
+            admit(&meter, &of_tenant(namespace, "ada"), units(number));
+            sum += units(number);
+            if number.is_multiple_of(read_each) {
+                assert_eq!(total(&meter.namespace_usage("api").unwrap()).units, sum);
+            }
+        }
+        assert_eq!(total(&meter.namespace_usage("api").unwrap()).units, sum);
+        // The sum of the thread has come to its end; those of the rows stay there.
+        (0..700).for_each(|number| admit(&meter, &of_tenant(namespace, "ada"), units(number)));
+        assert_eq!(total(&meter.namespace_usage("api").unwrap()).units, u64::MAX);
+    }
+}
+
+#[test]
 fn the_row_that_was_used_longest_ago_makes_room_and_is_not_lost() {
     let meter = meter(2);
     let namespace = meter.namespace("api", START);
@@ -154,6 +176,15 @@ fn an_admission_that_is_undone_is_cancelled_and_used_nothing() {
     let usage = total(&meter.namespace_usage("api").unwrap());
     assert_eq!((usage.outcome(ADMITTED), usage.outcome(RequestOutcome::Cancelled)), (0, 1));
     assert_eq!((usage.units, usage.repeated, usage.offered()), (0, 1, 1));
+}
+
+#[test]
+fn an_admission_of_which_only_the_undoing_is_read_yet_shows_as_none() {
+    let mut columns = RowColumns::default();
+    columns.counts[ADMITTED.index()] = 1_u64.wrapping_neg();
+    columns.counts[RequestOutcome::Cancelled.index()] = 1;
+    let usage = Usage::from(columns);
+    assert_eq!((usage.outcome(ADMITTED), usage.offered()), (0, 1));
 }
 
 #[test]
