@@ -22,6 +22,7 @@ mod metered_rows;
 mod resource_shares;
 mod row_columns;
 mod row_combination;
+mod rows_link;
 mod second_order;
 mod tally;
 mod tenant_census;
@@ -40,7 +41,7 @@ use std::sync::{Arc, Mutex};
 use tidegate_core::{Class, Timestamp};
 use tidegate_overload::SpanEnd;
 
-pub(crate) use account::{MeterAccount, OpenMeterAccount};
+pub(crate) use account::{MeterAccount, OpenMeterAccount, PermitAccount};
 use combination_list::CombinationList;
 use in_flight_sum::ShareLook;
 use metered_rows::TenantPart;
@@ -50,7 +51,9 @@ pub(crate) use metered_rows::{
 pub use resource_shares::{ResourceShare, ResourceWork};
 use row_columns::{REPEATED, RowAmount, UNDER_WAY};
 use row_combination::BaseRows;
-pub(crate) use row_combination::{OwnCombination, RowCombination};
+pub(crate) use row_combination::OwnCombination;
+use row_combination::RowCombination;
+pub(crate) use rows_link::RowsLink;
 use second_order::SecondOrder;
 use tally::{NamedTallies, NamespaceTallies, NamespaceTally, Tally};
 use tenant_census::TenantCensus;
@@ -218,24 +221,44 @@ impl UsageMeter {
     /// nobody says how many. Its work was in flight for so long.
     pub(crate) fn settle(
         &self,
-        account: &MeterAccount,
+        account: &PermitAccount,
         (true_units, charged): (Option<u64>, u64),
         place_time: Duration,
     ) {
         let true_units = true_units.unwrap_or(charged);
         self.with_account(account, |rows| rows.settle(true_units, charged, place_time));
-        account.serve();
+        if let PermitAccount::Account(account) = account {
+            account.serve();
+        }
     }
 
     /// The admission of a request is undone: it is cancelled, and its `units` are not used.
-    pub(crate) fn undo(&self, account: &MeterAccount, units: u64) {
+    pub(crate) fn undo(&self, account: &PermitAccount, units: u64) {
         self.with_account(account, |rows| rows.undo(units));
     }
 
-    fn with_account(&self, account: &MeterAccount, act: impl Fn(&RowCombination)) {
-        match account.rows() {
-            Ok(rows) => act(rows),
-            Err(key) => self.with_base(key, |rows| act(rows)),
+    fn with_account(&self, account: &PermitAccount, act: impl Fn(&RowCombination)) {
+        match account {
+            PermitAccount::Link(link) => self.with_link(link, act),
+            PermitAccount::Account(account) => match account.rows() {
+                Ok(rows) => act(rows),
+                Err(key) => self.with_base(key, |rows| act(rows)),
+            },
+        }
+    }
+
+    /// Lets `act` have the rows that a request has counted in, in this thread or in another one.
+    fn with_link(&self, link: &RowsLink, act: impl Fn(&RowCombination)) {
+        let Some((hash, number)) = link.tenant() else {
+            return self.with_base(link.rows(), |rows| act(rows));
+        };
+        if thread_cache::named(link.key(), |rows| rows.link() == *link, |rows| act(rows)).is_some() {
+            return;
+        }
+        let base = self.with_base(link.rows(), OwnCombination::clone);
+        match self.census.find_numbered(hash, number) {
+            Some(row) => act(&self.make_tenant(link.key(), row, &base)),
+            None => act(&RowCombination::from_evicted(Arc::clone(base.shared()))),
         }
     }
 
@@ -310,12 +333,19 @@ impl UsageMeter {
                 let base = base(TenantPart::Tracked);
                 let second = self.seconds.number(now);
                 let row = self.census.row(&name, base.namespace(), self.namespaces.count(), second, now);
-                let base = Arc::clone(base.shared());
-                let combination = OwnCombination::new(RowCombination::from_tenant(row, base));
-                self.combinations.add(combination.shared());
-                combination
+                return self.make_tenant(key, row, &base);
             }
         };
+        thread_cache::keep_named(key, &combination);
+        combination
+    }
+
+    /// The rows of `base` with that of a tenant, which this thread keeps under this key.
+    #[cold]
+    fn make_tenant(&self, key: NamesKey, row: Arc<TenantRow>, base: &OwnCombination) -> OwnCombination {
+        let base = Arc::clone(base.shared());
+        let combination = OwnCombination::new(RowCombination::from_tenant(key, row, base));
+        self.combinations.add(combination.shared());
         thread_cache::keep_named(key, &combination);
         combination
     }
@@ -333,7 +363,7 @@ impl UsageMeter {
             feature: self.features.row(key.feature()),
             resource: self.resources.row(key.resource()),
         };
-        let combination = OwnCombination::new(RowCombination::from_base(key.class(), rows));
+        let combination = OwnCombination::new(RowCombination::from_base(key, rows));
         self.combinations.add(combination.shared());
         thread_cache::keep_base(self.base_key(key), &combination);
         combination

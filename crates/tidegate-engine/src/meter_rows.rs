@@ -8,7 +8,7 @@ use tidegate_overload::{Overload, ResourceId};
 
 use crate::meter::{
     DecidedRequest, FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, Offer,
-    OpenMeterAccount, OwnCombination, RequestNames, ResourceRow, RowCombination, RowsKey, UsageMeter,
+    OpenMeterAccount, OwnCombination, RequestNames, ResourceRow, RowsKey, RowsLink, UsageMeter,
     next_list_number,
 };
 use crate::permit::IssuingGate;
@@ -122,34 +122,34 @@ impl MeterRows {
         key
     }
 
-    /// Counts a request with names that only limits have admitted; its rows.
+    /// Counts a request with names that only limits have admitted; the link to its rows.
     #[inline(never)]
     pub(crate) fn admitted_with_names(
         &self,
         request: &Request<'_>,
         namespace: u32,
         now: Timestamp,
-    ) -> Arc<RowCombination> {
+    ) -> RowsLink {
         let rows = self.key_by_limits(request, namespace);
         let names = RequestNames { tenant: request.tenant, feature: request.feature };
         let key = self.meter.names_key(self.number, rows, &names);
         let decided = DecidedRequest::admitted(request);
-        let count = |rows: &OwnCombination| rows.count_small(decided).then(|| Arc::clone(rows.shared()));
+        let count = |rows: &OwnCombination| rows.count_small(decided).then(|| rows.link());
         match self.meter.with_names(key, now, count) {
-            Some(Some(rows)) => rows,
+            Some(Some(link)) => link,
             _ => self.first_with_names(request, namespace, now),
         }
     }
 
     /// [`Self::admitted_with_names`] where the thread has not used the rows lately.
     #[cold]
-    fn first_with_names(&self, request: &Request<'_>, namespace: u32, now: Timestamp) -> Arc<RowCombination> {
+    fn first_with_names(&self, request: &Request<'_>, namespace: u32, now: Timestamp) -> RowsLink {
         let issuer = IssuingGate { namespace, ..IssuingGate::NOWHERE };
         let of = Offered { request, issuer, resource: None, now };
         let rows = self.key_by_limits(request, namespace);
         self.with_names(rows, &of, |found| {
             found.count_decided(DecidedRequest::admitted(request));
-            Arc::clone(found.shared())
+            found.link()
         })
     }
 

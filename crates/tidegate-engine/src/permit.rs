@@ -1,7 +1,6 @@
 //! The permit of admitted requests: everything they hold, and how their work ended.
 
 use core::time::Duration;
-use std::sync::Arc;
 use std::vec;
 
 use smallvec::{SmallVec, smallvec};
@@ -15,7 +14,7 @@ use tidegate_store::{Batch, Kind, Operation};
 
 use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
-use crate::meter::{MeterAccount, RowCombination, RowsKey};
+use crate::meter::{MeterAccount, PermitAccount, RowsKey, RowsLink};
 use crate::place::{Loan, Place};
 
 /// Everything that admitted requests hold, until it is settled, expires or is dropped: those of
@@ -326,8 +325,8 @@ pub(crate) enum BesideLimits {
     Nothing,
     /// The key of its rows of the meter, where it is enough of an account.
     Key(RowsKey),
-    /// Its rows of the meter, of a request that is not in flight anywhere.
-    Rows(Arc<RowCombination>),
+    /// The link to its rows of the meter, where these are found by it. It holds nothing.
+    Link(RowsLink),
     /// The account of the meter.
     Account(MeterAccount),
     Other {
@@ -390,21 +389,14 @@ impl Holds {
         }
     }
 
-    /// [`Holds::other`], made where it is absent.
+    /// [`Holds::other`], made where it is absent. Planes charge a request before it counts as
+    /// admitted: it has no account yet.
     pub(crate) fn other_mut(&mut self) -> &mut OtherHolds {
-        if matches!(self.beside, BesideLimits::Nothing) {
+        if !matches!(self.beside, BesideLimits::Other { .. }) {
+            debug_assert!(matches!(self.beside, BesideLimits::Nothing), "{:?} is lost", self.beside);
             self.beside = BesideLimits::Other { is_alone: false, holds: OtherHolds::default() };
-        } else if !matches!(self.beside, BesideLimits::Other { .. }) {
-            self.make_other();
         }
         self.known_other_mut().expect("it was just made")
-    }
-
-    #[cold]
-    fn make_other(&mut self) {
-        let account = self.take_account();
-        let holds = OtherHolds { account, ..OtherHolds::default() };
-        self.beside = BesideLimits::Other { is_alone: false, holds };
     }
 
     /// Sets the account of the meter. From now on the request is in flight.
@@ -418,13 +410,13 @@ impl Holds {
     }
 
     /// Takes the account of the meter out, if there is one.
-    pub(crate) fn take_account(&mut self) -> Option<MeterAccount> {
+    pub(crate) fn take_account(&mut self) -> Option<PermitAccount> {
         match &mut self.beside {
-            BesideLimits::Other { holds, .. } => holds.account.take(),
+            BesideLimits::Other { holds, .. } => holds.account.take().map(PermitAccount::Account),
             beside => match core::mem::replace(beside, BesideLimits::Nothing) {
-                BesideLimits::Key(key) => Some(MeterAccount::of_key(key)),
-                BesideLimits::Rows(rows) => Some(MeterAccount::of_rows(rows)),
-                BesideLimits::Account(account) => Some(account),
+                BesideLimits::Key(key) => Some(PermitAccount::Account(MeterAccount::of_key(key))),
+                BesideLimits::Link(link) => Some(PermitAccount::Link(link)),
+                BesideLimits::Account(account) => Some(PermitAccount::Account(account)),
                 BesideLimits::Nothing | BesideLimits::Other { .. } => None,
             },
         }

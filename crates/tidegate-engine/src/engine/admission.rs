@@ -217,8 +217,8 @@ impl Engine {
                         let holds = Holds { issuer, limits, beside };
                         return Ok(Step::Decided(Decision::Admit(Permit::of_one(holds))));
                     }
-                    let rows = metering.admitted_with_names(request, namespace, now);
-                    let (limits, beside) = (ManuallyDrop::into_inner(limits), BesideLimits::Rows(rows));
+                    let link = metering.admitted_with_names(request, namespace, now);
+                    let (limits, beside) = (ManuallyDrop::into_inner(limits), BesideLimits::Link(link));
                     let holds = Holds { issuer, limits, beside };
                     Ok(Step::Decided(Decision::Admit(Permit::of_one(holds))))
                 }

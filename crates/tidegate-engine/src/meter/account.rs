@@ -9,6 +9,7 @@ use super::in_flight_sum::InFlightMark;
 use super::metered_rows::RowsKey;
 use super::row_columns::{RowAmount, UNDER_WAY};
 use super::row_combination::{RowCombination, nanos};
+use super::rows_link::RowsLink;
 use crate::fault::Fault;
 
 /// The rows of a decided request. While it is in flight, they know since when.
@@ -90,6 +91,20 @@ impl Drop for MeterAccount {
         if self.key_or_mark != 0 {
             self.end();
         }
+    }
+}
+
+/// The account that a permit has of its request.
+#[derive(Debug)]
+pub(crate) enum PermitAccount {
+    Account(MeterAccount),
+    /// Of a request without a resource, which is not in flight anywhere.
+    Link(RowsLink),
+}
+
+impl From<MeterAccount> for PermitAccount {
+    fn from(account: MeterAccount) -> Self {
+        Self::Account(account)
     }
 }
 

@@ -12,10 +12,12 @@ pub(crate) use own_combination::OwnCombination;
 use own_combination::OwnSums;
 
 use super::in_flight_sum::{InFlightSums, InFlightWork, ShareLook};
-use super::metered_rows::TenantPart;
+use super::metered_rows::{RowsKey, TenantPart};
 use super::row_columns::{COUNTS, RowAmount, RowColumns};
+use super::rows_link::RowsLink;
 use super::tally::{NamespaceTally, Tally};
 use super::tenant_row::TenantRow;
+use super::thread_cache::NamesKey;
 use super::usage::RowName;
 use crate::sync::lock_plain;
 
@@ -32,7 +34,7 @@ const LARGE: u64 = 1 << 56;
 /// has the combination any more.
 #[derive(Debug)]
 pub(crate) struct RowCombination {
-    class: Class,
+    link: RowsLink,
     rows: CombinedRows,
     /// What the thread of the combination has counted since it made it.
     own: OwnSums,
@@ -58,6 +60,10 @@ enum CombinedRows {
         /// seldom.
         base: Arc<RowCombination>,
     },
+    /// Of a tenant whose row was evicted.
+    Evicted {
+        base: Arc<RowCombination>,
+    },
 }
 
 /// The rows of a combination but for a tenant's.
@@ -71,18 +77,33 @@ pub(crate) struct BaseRows {
 
 impl RowCombination {
     /// A combination without a tenant's row.
-    pub(crate) fn from_base(class: Class, rows: BaseRows) -> Self {
-        Self::new(class, CombinedRows::Base(rows))
+    pub(crate) fn from_base(key: RowsKey, rows: BaseRows) -> Self {
+        Self::new(RowsLink::of_base(key), CombinedRows::Base(rows))
     }
 
-    /// The combination `base` with the row of a tenant.
-    pub(crate) fn from_tenant(row: Arc<TenantRow>, base: Arc<Self>) -> Self {
-        Self::new(base.class, CombinedRows::Tenant { row, base })
+    /// The combination `base` with the row of a tenant, which a thread keeps under this key.
+    pub(crate) fn from_tenant(key: NamesKey, row: Arc<TenantRow>, base: Arc<Self>) -> Self {
+        Self::new(base.link.with_tenant(key, &row), CombinedRows::Tenant { row, base })
     }
 
-    fn new(class: Class, rows: CombinedRows) -> Self {
+    /// The combination `base` with the row of a tenant that was evicted. No cache keeps it.
+    pub(crate) fn from_evicted(base: Arc<Self>) -> Self {
+        Self::new(base.link, CombinedRows::Evicted { base })
+    }
+
+    fn new(link: RowsLink, rows: CombinedRows) -> Self {
         let (own, counts, amounts, flushing, in_flight) = Default::default();
-        Self { class, rows, own, counts, amounts, flushing, in_flight }
+        Self { link, rows, own, counts, amounts, flushing, in_flight }
+    }
+
+    /// The numbers by which it is found again.
+    #[inline]
+    pub(crate) const fn link(&self) -> RowsLink {
+        self.link
+    }
+
+    const fn class(&self) -> Class {
+        self.link.rows().class()
     }
 
     /// Whether its rows still count; that of a tenant is then used in this second.
@@ -90,7 +111,7 @@ impl RowCombination {
     pub(crate) fn is_used_in(&self, second: u32) -> bool {
         match &self.rows {
             CombinedRows::Tenant { row, .. } => row.is_used_in(second),
-            CombinedRows::Base(_) => true,
+            CombinedRows::Base(_) | CombinedRows::Evicted { .. } => true,
         }
     }
 
@@ -107,7 +128,7 @@ impl RowCombination {
     fn base(&self) -> &BaseRows {
         match &self.rows {
             CombinedRows::Base(rows) => rows,
-            CombinedRows::Tenant { base, .. } => base.base(),
+            CombinedRows::Tenant { base, .. } | CombinedRows::Evicted { base } => base.base(),
         }
     }
 
@@ -119,16 +140,13 @@ impl RowCombination {
         let seen = self.in_flight.look(look);
         if seen != InFlightWork::default() {
             let rows = self.base();
-            rows.resource.add_in_flight((&rows.feature.name, &rows.namespace.name), self.class, seen);
+            rows.resource.add_in_flight((&rows.feature.name, &rows.namespace.name), self.class(), seen);
         }
     }
 
     /// The namespace of the requests.
     pub(crate) fn namespace(&self) -> &Arc<NamespaceTally> {
-        match &self.rows {
-            CombinedRows::Base(rows) => &rows.namespace,
-            CombinedRows::Tenant { row, .. } => row.namespace(),
-        }
+        &self.base().namespace
     }
 
     /// Adds to the count at this position; modulo 2^64.
@@ -208,13 +226,17 @@ impl RowCombination {
     fn deliver(&self, columns: &RowColumns) {
         match &self.rows {
             CombinedRows::Base(rows) => {
-                rows.namespace.add(rows.part, self.class, columns);
-                rows.feature.add(self.class, columns);
+                rows.namespace.add(rows.part, self.class(), columns);
+                rows.feature.add(self.class(), columns);
                 let of = (&rows.feature.name, &rows.namespace.name);
-                rows.resource.add_work(of, self.class, columns);
+                rows.resource.add_work(of, self.class(), columns);
             }
             CombinedRows::Tenant { row, base } => {
-                row.add(self.class, columns);
+                row.add(self.class(), columns);
+                base.absorb(columns);
+            }
+            CombinedRows::Evicted { base } => {
+                self.namespace().add_evicted(self.class(), columns);
                 base.absorb(columns);
             }
         }

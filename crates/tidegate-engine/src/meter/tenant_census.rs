@@ -19,7 +19,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::shares::Shares;
 
 use super::tally::NamespaceTally;
-use super::tenant_row::{BroughtHash, RowByName, SetName, TenantName, TenantNames, TenantRow};
+use super::tenant_row::{BroughtHash, NumberedRow, RowByName, SetName, TenantName, TenantNames, TenantRow};
 use crate::sync::lock_plain;
 
 /// The parts of the set of rows, each with its own lock. A power of two.
@@ -129,8 +129,17 @@ impl TenantCensus {
 
     /// The row of a tenant that is tracked.
     pub(crate) fn find(&self, name: &TenantName<'_>) -> Option<Arc<TenantRow>> {
-        let rows = lock_plain(&self.shard(name).0);
-        rows.get(name as &dyn SetName).map(|found| Arc::clone(&found.0))
+        self.find_by(name)
+    }
+
+    /// The row with this number, which was not evicted.
+    pub(crate) fn find_numbered(&self, hash: u64, number: u32) -> Option<Arc<TenantRow>> {
+        self.find_by(&NumberedRow { hash, number })
+    }
+
+    fn find_by(&self, name: &dyn SetName) -> Option<Arc<TenantRow>> {
+        let rows = lock_plain(&self.shard(name.hash()).0);
+        rows.get(name).map(|found| Arc::clone(&found.0))
     }
 
     /// The tracked tenants of a namespace. No row is made or evicted while `read` runs.
@@ -160,9 +169,9 @@ impl TenantCensus {
         ranks + shards + order.namespaces.capacity() * size_of::<NamespaceRanks>()
     }
 
-    fn shard(&self, name: &TenantName<'_>) -> &TenantShard {
+    fn shard(&self, hash: u64) -> &TenantShard {
         // Sets use the low and the highest bits of a hash.
-        &self.shards[(name.hash >> 32) as usize % SHARDS]
+        &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
     #[cold]
@@ -198,8 +207,8 @@ impl TenantCensus {
         }
         order.tracked += 1;
         order.made += 1;
-        let row = TenantRow::new(namespace, name, now, second);
-        lock_plain(&self.shard(name).0).insert(RowByName(Arc::clone(&row)));
+        let row = TenantRow::new(namespace, name, order.made as u32, now, second);
+        lock_plain(&self.shard(name.hash).0).insert(RowByName(Arc::clone(&row)));
         let ranked = RankedRow { age: (second, order.made), row: Arc::clone(&row) };
         order.namespaces[number].rows.push(Reverse(ranked));
         self.list(&mut order, namespace.number);
@@ -227,7 +236,7 @@ impl TenantCensus {
         };
         order.tracked -= 1;
         let name = row.name();
-        lock_plain(&self.shard(&name).0).remove(&name as &dyn SetName);
+        lock_plain(&self.shard(name.hash).0).remove(&name as &dyn SetName);
         row.evict();
     }
 

@@ -93,8 +93,10 @@ pub(crate) struct TenantRow {
     namespace: Arc<NamespaceTally>,
     name: Box<str>,
     whole: u64,
-    hash: u64,
+    pub(super) hash: u64,
     pub(crate) since: Timestamp,
+    /// Its number among all rows in the order in which they were made; modulo 2^32.
+    pub(super) number: u32,
     /// The number of the last second in which it was used, or [`EVICTED`], which is written under
     /// the lock of `columns` and stays.
     ///
@@ -108,6 +110,7 @@ impl TenantRow {
     pub(crate) fn new(
         namespace: &Arc<NamespaceTally>,
         name: &TenantName<'_>,
+        number: u32,
         since: Timestamp,
         second: u32,
     ) -> Arc<Self> {
@@ -117,6 +120,7 @@ impl TenantRow {
             whole: name.whole,
             hash: name.hash,
             since,
+            number,
             touched: AtomicU32::new(second),
             columns: Mutex::default(),
         })
@@ -202,20 +206,63 @@ impl TenantRow {
 #[derive(Clone, Debug)]
 pub(crate) struct RowByName(pub(crate) Arc<TenantRow>);
 
-/// A name in such a set: that of a row, or one that is looked up.
+/// The number of a row that is looked up in a set by name, with the hash of the name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NumberedRow {
+    pub(crate) hash: u64,
+    pub(crate) number: u32,
+}
+
+/// A row in such a set, or what is looked up: a name, or the number of a row.
 pub(crate) trait SetName {
-    fn name(&self) -> TenantName<'_>;
+    fn hash(&self) -> u64;
+
+    /// `None` if only the number is known.
+    fn name(&self) -> Option<TenantName<'_>>;
+
+    /// `None` if only the name is known.
+    fn number(&self) -> Option<u32>;
 }
 
 impl SetName for RowByName {
-    fn name(&self) -> TenantName<'_> {
-        self.0.name()
+    fn hash(&self) -> u64 {
+        self.0.hash
+    }
+
+    fn name(&self) -> Option<TenantName<'_>> {
+        Some(self.0.name())
+    }
+
+    fn number(&self) -> Option<u32> {
+        Some(self.0.number)
     }
 }
 
 impl SetName for TenantName<'_> {
-    fn name(&self) -> TenantName<'_> {
-        *self
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn name(&self) -> Option<TenantName<'_>> {
+        Some(*self)
+    }
+
+    fn number(&self) -> Option<u32> {
+        None
+    }
+}
+
+impl SetName for NumberedRow {
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn name(&self) -> Option<TenantName<'_>> {
+        None
+    }
+
+    fn number(&self) -> Option<u32> {
+        Some(self.number)
     }
 }
 
@@ -227,13 +274,16 @@ impl<'a> Borrow<dyn SetName + 'a> for RowByName {
 
 impl Hash for dyn SetName + '_ {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.name().hash);
+        state.write_u64(SetName::hash(self));
     }
 }
 
 impl PartialEq for dyn SetName + '_ {
     fn eq(&self, other: &Self) -> bool {
-        self.name().is_same(&other.name())
+        match (self.name(), other.name()) {
+            (Some(one), Some(other)) => one.is_same(&other),
+            _ => SetName::hash(self) == SetName::hash(other) && self.number() == other.number(),
+        }
     }
 }
 
@@ -247,7 +297,7 @@ impl Hash for RowByName {
 
 impl PartialEq for RowByName {
     fn eq(&self, other: &Self) -> bool {
-        self.name().is_same(&other.name())
+        self.0.name().is_same(&other.0.name())
     }
 }
 

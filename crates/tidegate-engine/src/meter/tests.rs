@@ -13,7 +13,7 @@ use tidegate_core::{Class, RequestOutcome, Timestamp};
 
 use super::{
     DecidedRequest, FeatureRow, MeterAccount, MeterConfig, MeteredRows, NamespaceRow, NamespaceUsage, Offer,
-    ResourceRow, Usage, UsageMeter,
+    PermitAccount, ResourceRow, Usage, UsageMeter,
 };
 
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -31,8 +31,26 @@ impl UsageMeter {
         self.decided(subject, DecidedRequest { outcome, units, is_repeated: offer.is_repeated }, now)
     }
 
+    /// The same of a request that needs no resource, with the account that its permit has if only
+    /// limits decide it.
+    fn decide_by_limits(
+        &self,
+        subject: &MeteredRows<'_>,
+        offer: Offer,
+        outcome: RequestOutcome,
+        units: u64,
+        now: Timestamp,
+    ) -> PermitAccount {
+        assert_eq!(subject.resource, ResourceRow::NONE);
+        let decided = DecidedRequest { outcome, units, is_repeated: offer.is_repeated };
+        self.with_rows(subject, now, |_, rows| {
+            rows.count_decided(decided);
+            PermitAccount::Link(rows.link())
+        })
+    }
+
     /// Settles a request that took no time.
-    fn settle_units(&self, account: &MeterAccount, true_units: Option<u64>, charged: u64) {
+    fn settle_units(&self, account: &PermitAccount, true_units: Option<u64>, charged: u64) {
         self.settle(account, (true_units, charged), Duration::ZERO);
     }
 }

@@ -100,7 +100,8 @@ impl BaseKey {
 pub(crate) struct NamesKey(u64);
 
 impl NamesKey {
-    const NONE: Self = Self(0);
+    /// The key of no names.
+    pub(super) const NONE: Self = Self(0);
 
     /// Of the keyed hash of the names, and the rest of the request.
     #[inline]

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::{Class, RequestOutcome};
 
-use super::super::{MeterConfig, MeteredRows, Offer, Usage, UsageMeter};
+use super::super::{MeterConfig, MeteredRows, Offer, PermitAccount, Usage, UsageMeter};
 use super::{START, meter, of_tenant, total, total_of_tenants};
 
 #[test]
@@ -78,11 +78,13 @@ fn count_in_every_column(meter: &UsageMeter, of: &MeteredRows<'_>) {
             drop(meter.decide(&subject, repeated, outcome, 4, START));
         }
         for true_units in [3, 5] {
-            let account = meter.decide(&subject, repeated, RequestOutcome::Admitted, 4, START);
+            let account = meter.decide(&subject, repeated, RequestOutcome::Admitted, 4, START).into();
             meter.settle_units(&account, Some(true_units), 4);
-            account.served(second);
+            if let PermitAccount::Account(account) = account {
+                account.served(second);
+            }
         }
-        meter.undo(&meter.decide(&subject, repeated, RequestOutcome::Admitted, 4, START), 4);
+        meter.undo(&meter.decide(&subject, repeated, RequestOutcome::Admitted, 4, START).into(), 4);
         meter.report(&subject, 1, START);
         meter.refund(&subject, 1, START);
         under_way.push(meter.offered(&subject, repeated, START));

@@ -7,7 +7,7 @@ use tidegate_core::{Class, RequestOutcome, Timestamp};
 use tidegate_test_support::SplitMix64;
 
 use super::super::{
-    FeatureRow, MeterAccount, MeteredRows, NamespaceRow, Offer, OpenMeterAccount, ResourceRow, RowName,
+    FeatureRow, MeteredRows, NamespaceRow, Offer, OpenMeterAccount, PermitAccount, ResourceRow, RowName,
     Usage, UsageMeter,
 };
 use super::{START, meter};
@@ -224,7 +224,7 @@ struct Pair {
     resources: Vec<ResourceRow>,
     /// Each with the units that it was offered with.
     open: Vec<(OpenMeterAccount, Request, u64)>,
-    admitted: Vec<(MeterAccount, Request, u64)>,
+    admitted: Vec<(PermitAccount, Request, u64)>,
     now: Timestamp,
     random: SplitMix64,
 }
@@ -357,8 +357,14 @@ impl Pair {
     fn decided(&mut self) {
         let (outcome, units) = (self.outcome(), self.units());
         let offer = Offer { is_repeated: self.is_one_in(7) };
-        let (account, request) =
-            self.request(|meter, subject, now| meter.decide(subject, offer, outcome, units, now));
+        let is_by_limits = self.is_one_in(2);
+        let (account, request) = self.request(|meter, subject, now| {
+            if is_by_limits && subject.resource == ResourceRow::NONE {
+                meter.decide_by_limits(subject, offer, outcome, units, now)
+            } else {
+                meter.decide(subject, offer, outcome, units, now).into()
+            }
+        });
         let mut change = WideRow { repeated: offer.is_repeated.into(), ..WideRow::default() };
         change.outcomes[outcome.index()] = 1;
         if REFUSALS.contains(&outcome) {
@@ -372,7 +378,7 @@ impl Pair {
     }
 
     /// Keeps an admitted request for later facts. Beyond the most, an earlier one ends with none.
-    fn keep(&mut self, account: MeterAccount, request: Request, units: u64) {
+    fn keep(&mut self, account: PermitAccount, request: Request, units: u64) {
         if self.admitted.len() == ADMITTED_MAX {
             let chosen = self.below(ADMITTED_MAX as u64) as usize;
             self.admitted.swap_remove(chosen);
@@ -409,7 +415,7 @@ impl Pair {
         let counted = if REFUSALS.contains(&outcome) { offered } else { units };
         self.end(request, outcome, counted, wait);
         if outcome == RequestOutcome::Admitted {
-            self.keep(account, request, units);
+            self.keep(account.into(), request, units);
         }
     }
 
@@ -448,6 +454,7 @@ impl Pair {
         let chosen = self.below(self.admitted.len() as u64) as usize;
         let place = self.below(1 << 41);
         let (account, request, _) = &self.admitted[chosen];
+        let PermitAccount::Account(account) = account else { return };
         if request.resource == 0 {
             // It holds no place.
             return;

@@ -42,7 +42,7 @@ fn sums_are_exact_at_rest_in_every_dimension_and_never_fall_meanwhile() {
                 handed.lock().unwrap().push(open);
             } else {
                 let outcome = RequestOutcome::ALL[below(3)];
-                let account = meter.decide(&subject, Offer::default(), outcome, 3, now);
+                let account = meter.decide(&subject, Offer::default(), outcome, 3, now).into();
                 if outcome == RequestOutcome::Admitted {
                     units.fetch_add(3, Ordering::SeqCst);
                     meter.settle_units(&account, Some(2), 3);
@@ -54,7 +54,7 @@ fn sums_are_exact_at_rest_in_every_dimension_and_never_fall_meanwhile() {
                 (Some(mut open), 0) => {
                     units.fetch_add(5, Ordering::SeqCst);
                     let account = open.decide(RequestOutcome::Admitted, 5, Duration::from_nanos(1)).unwrap();
-                    meter.settle_units(&account, None, 5);
+                    meter.settle_units(&account.into(), None, 5);
                 }
                 (open, _) => drop(open),
             }

@@ -79,7 +79,7 @@ fn a_settlement_of_2_to_the_63_saturates_its_own_rows_is_marked_and_moves_no_oth
     let namespace = meter.namespace("api", START);
     let accounts: Vec<_> = ["ada", "ada", "bob"]
         .iter()
-        .map(|name| meter.decide(&of_tenant(namespace, name), Offer::default(), ADMITTED, 1, START))
+        .map(|name| meter.decide(&of_tenant(namespace, name), Offer::default(), ADMITTED, 1, START).into())
         .collect();
     let true_units = |name| Usage::sum(&meter.tenant_usage("api", name).unwrap().classes);
     meter.settle_units(&accounts[2], Some(4), 1);
@@ -144,9 +144,50 @@ fn the_row_that_was_used_longest_ago_makes_room_and_is_not_lost() {
     assert_eq!((back.since, Usage::sum(&back.classes).offered()), (at(3), 1));
     // The request from before goes on in `other`.
     let account = account.decide(ADMITTED, 4, Duration::from_millis(1)).unwrap();
-    meter.settle_units(&account, Some(6), 4);
+    meter.settle_units(&account.into(), Some(6), 4);
     assert_eq!((other().under_way, other().outcome(ADMITTED), other().true_units), (0, 2, 6));
     assert_eq!(total_of_tenants(&meter, "api"), total(&meter.namespace_usage("api").unwrap()));
+}
+
+#[test]
+fn a_link_leads_every_thread_to_the_row_of_the_request_and_to_other_once_that_is_evicted() {
+    let meter = meter(2);
+    let namespace = meter.namespace("api", START);
+    let feature = meter.feature("search", START);
+    let at = |seconds| START.saturating_add(Duration::from_secs(seconds));
+    let ask = |name: &str, second| {
+        let subject = MeteredRows { feature, ..of_tenant(namespace, name) };
+        meter.decide_by_limits(&subject, Offer::default(), ADMITTED, 4, at(second))
+    };
+    let in_another_thread = |act: &(dyn Fn() + Sync)| std::thread::scope(|scope| _ = scope.spawn(act));
+    let row = |name| meter.tenant_usage("api", name).map(|row| Usage::sum(&row.classes));
+    let other = || Usage::sum(&meter.namespace_usage("api").unwrap().other);
+    let [first, second, third, fourth] = [0, 0, 0, 0].map(|second| ask("ada", second));
+    meter.settle_units(&first, Some(6), 4);
+    assert_eq!(row("ada").unwrap().true_units, 6);
+    in_another_thread(&|| {
+        meter.settle_units(&second, Some(3), 4);
+        meter.undo(&second, 4);
+    });
+    let ada = row("ada").unwrap();
+    assert_eq!((ada.true_units, ada.settled_less, ada.units), (9, 1, 12));
+    assert_eq!((ada.outcome(ADMITTED), ada.outcome(RequestOutcome::Cancelled)), (3, 1));
+    // Two newcomers evict the row; then the tenant comes back, in the same combination of rows.
+    drop((ask("bob", 1), ask("eve", 2), ask("ada", 3)));
+    meter.settle_units(&third, Some(10), 4);
+    in_another_thread(&|| meter.settle_units(&fourth, Some(20), 4));
+    assert_eq!((row("ada").unwrap().true_units, row("bob")), (0, None));
+    assert_eq!(other().true_units, 9 + 30);
+    // A request without a tenant needs no more than the key of its rows.
+    let subject = MeteredRows { feature, ..of_namespace(namespace) };
+    let account = meter.decide_by_limits(&subject, Offer::default(), ADMITTED, 4, at(3));
+    in_another_thread(&|| meter.settle_units(&account, Some(5), 4));
+    let usage = meter.namespace_usage("api").unwrap();
+    assert_eq!(Usage::sum(&usage.no_tenant).true_units, 5);
+    assert_eq!(total_of_tenants(&meter, "api"), total(&usage));
+    let features = meter.features_usage();
+    let search = features.iter().find(|row| row.name == RowName::Named("search".into())).unwrap();
+    assert_eq!(Usage::sum(&search.classes), total(&usage));
 }
 
 #[test]
@@ -172,7 +213,7 @@ fn an_admission_that_is_undone_is_cancelled_and_used_nothing() {
     let meter = meter(10);
     let namespace = meter.namespace("api", START);
     let account = meter.decide(&of_tenant(namespace, "ada"), Offer { is_repeated: true }, ADMITTED, 9, START);
-    meter.undo(&account, 9);
+    meter.undo(&account.into(), 9);
     let usage = total(&meter.namespace_usage("api").unwrap());
     assert_eq!((usage.outcome(ADMITTED), usage.outcome(RequestOutcome::Cancelled)), (0, 1));
     assert_eq!((usage.units, usage.repeated, usage.offered()), (0, 1, 1));
