@@ -6,8 +6,9 @@
 //! themselves, an admission cursor, which sheds the least important classes first, and averages of
 //! its latency. Beside them, the [`WaitingRoom`] keeps requests that wait for a
 //! place or for a limit, in order and within bounds; a [`FairQueue`] says which request gets the
-//! next place of a resource. All of it is pure: requests, signals and `now`
-//! go in, answers come out.
+//! next place of a resource. A [`Feature`] is work that users can do without, or with less of:
+//! while its resource is loaded it degrades level by level, and it comes back once its footprint
+//! fits again. All of it is pure: requests, signals and `now` go in, answers come out.
 //!
 //! ```
 //! use tidegate_core::{Class, Timestamp};

@@ -75,6 +75,10 @@ pub enum WaitsForPlace {
 /// A request belongs to one resource, which [`Overload::find`] looks up by name; all other calls
 /// take its id. All methods take `&self`; any number of threads may call them at once.
 ///
+/// A request may also ask for a feature, which [`Overload::find_feature`] looks up. Its level is
+/// read before the cursor, with [`Feature::grant`](crate::Feature::grant): a request whose feature
+/// is off is refused, and not [offered](Overload::offer) to the resource.
+///
 /// ```
 /// # use std::time::Duration;
 /// # use tidegate_core::{Class, Timestamp};
@@ -535,7 +539,8 @@ impl Overload {
     }
 
     /// Moves each cursor by what was offered since the last tick, each bound by the instances that
-    /// have gone, and the levels of features by the load. Returns the instant of the next tick; a call before it changes nothing.
+    /// have gone, and the levels of features by the load. Returns the instant of the next tick; a
+    /// call before it changes nothing.
     ///
     /// A clock that steps back delays nothing: the next tick is then due one [`TICK`] after the new
     /// time.

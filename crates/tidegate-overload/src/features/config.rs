@@ -92,7 +92,7 @@ pub struct FeatureConfig {
     pub resource: Option<String>,
     /// The class: features of a lower class give up their levels first.
     pub class: Class,
-    /// What the feature is worth to its users beside others of its class: above 0 and finite,
+    /// The worth of the feature to its users beside others of its class: above 0 and finite,
     /// default 1. Among features of one class, those with the most relief for it degrade first.
     pub utility: f64,
     /// The levels from best to worst, 2 to [`FeatureConfig::LEVELS_MAX`]; the first has the cost

@@ -1,18 +1,20 @@
 //! When features degrade, by how much, and when one of them gets a better level.
 //!
 //! Relief is needed once the smoothed pressure or the demand was at the threshold for two ticks, or
-//! far above it for one. The steps so far leave the load just below the threshold, where noise
-//! alone would ask for the next one: after the first it takes a little more, or a whole settle time.
-//! The need is the larger of what the two exceed it by. A step takes its
-//! relief out of the demand at once; out of the pressure it is felt later, so it counts as given
-//! until the work of the step has had the time to end.
+//! far above it for one. A step leaves the load just below the threshold, where noise alone would
+//! ask for the next step, which therefore takes a little more load or a whole settle time.
+//!
+//! The need is the larger of what the pressure and the demand exceed the threshold by. A step takes
+//! its relief out of the demand at once. Out of the pressure it is felt later, so it counts as
+//! given until the work of the step has had the time to end.
 
 use tidegate_core::Timestamp;
 
 use crate::fault::Fault;
 use crate::features::clock_step::ClockStep;
+use crate::features::control_load::ControlLoad;
+use crate::features::exponential_average::FAST;
 use crate::features::feature_part::FeaturePart;
-use crate::features::load_estimate::FAST;
 use crate::features::settle_window::SettleWindow;
 use crate::features::step_choice::{Step, choose_return};
 use crate::levels::load_level::LevelThresholds;
@@ -31,38 +33,6 @@ const RECENT: u32 = 3;
 const RECENT_NOISE: f64 = 1.5;
 /// A mean of the last ticks that is less above the average is noise.
 const HEADING_MIN: f64 = 0.05;
-
-/// The load of a resource in a tick.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct ControlLoad {
-    /// The worst smoothed pressure; `None`: no signal is fresh.
-    pub(crate) pressure: Option<f64>,
-    /// The last value of the same signal.
-    pub(crate) last_pressure: f64,
-    /// What is asked for at the levels in force, by the capacity.
-    pub(crate) demand: f64,
-    /// The same in the last tick alone, and over some seconds.
-    pub(crate) last_demand: f64,
-    pub(crate) demand_slow: f64,
-    /// The variance of what is asked for in a second, if requests come by chance.
-    pub(crate) demand_variance: f64,
-    /// The pressure that a part of the places makes.
-    pub(crate) scale: f64,
-}
-
-impl ControlLoad {
-    /// The same with so much relief that is not in force.
-    pub(crate) fn relieved(self, relief: f64) -> Self {
-        Self {
-            pressure: self.pressure.map(|pressure| pressure - relief * self.scale),
-            last_pressure: self.last_pressure - relief * self.scale,
-            demand: self.demand - relief,
-            last_demand: self.last_demand - relief,
-            demand_slow: self.demand_slow - relief,
-            ..self
-        }
-    }
-}
 
 /// Whether a load is at its threshold for long enough.
 #[derive(Clone, Copy, Debug, Default)]
@@ -196,7 +166,7 @@ impl DegradeControl {
     ) -> Option<Step> {
         let limit = levels.brownout - levels.margin;
         let room = self.window.room(levels.settle, limit, levels.brownout, now)?;
-        // What was taken back lately and is not felt yet is not free any more.
+        // A better level that was given lately and is not felt yet leaves less room.
         let taken: f64 = self.ordered.iter().map(|one| one.pressure.min(0.0)).sum();
         let room = (room + taken) / load.scale;
         choose_return(parts, |growth| growth <= room && load.demand_slow + growth <= limit)

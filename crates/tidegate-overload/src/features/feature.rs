@@ -260,8 +260,10 @@ impl Feature {
     }
 
     /// The instant from which work in flight is to be cancelled, which may be past: its feature was
-    /// switched off with [`OnDisable::Cancel`], and the grace ends then. `None` while the feature is
-    /// on for the request, and always for one that finishes its work or only shows its level.
+    /// switched off with [`OnDisable::Cancel`], and the grace ends then.
+    ///
+    /// `None` while the feature is on for the request, and always for a feature that finishes its
+    /// work or only shows its level.
     #[inline]
     pub fn cancel_at(&self, work: &FeatureUse) -> Option<Timestamp> {
         self.cancel_at_of(work.class, work.cohort)

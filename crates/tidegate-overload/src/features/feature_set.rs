@@ -12,8 +12,8 @@ use crate::features::feature::{Feature, FeatureId};
 use crate::features::feature_event::{FeatureCause, FeatureChange, FeatureEvent, FeatureEventQueue};
 use crate::features::feature_meter::FeatureInFlight;
 use crate::features::feature_state::{FeatureState, levels_under};
-use crate::features::feature_tick::ResourceFeatures;
 use crate::features::level_word::LevelWord;
+use crate::features::resource_features::ResourceFeatures;
 use crate::resource_id::ResourceId;
 use crate::sync::{Mutex, lock};
 

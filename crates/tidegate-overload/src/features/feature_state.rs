@@ -8,12 +8,11 @@ use tidegate_core::{Class, Timestamp};
 use crate::cursor::COHORTS;
 use crate::features::clock_step::ClockStep;
 use crate::features::config::{FeatureConfig, FeatureScope};
+use crate::features::exponential_average::{ExponentialAverage, FAST, SLOW};
 use crate::features::feature_meter::MeterTick;
 use crate::features::feature_pin::FeaturePin;
 use crate::features::level_costs::LevelCosts;
 use crate::features::level_word::LevelWord;
-use crate::features::load_estimate::{FAST, SLOW};
-use crate::features::moving_average::MovingAverage;
 
 /// The state of one feature.
 #[derive(Clone, Debug)]
@@ -32,7 +31,7 @@ pub(crate) struct FeatureState {
     pub(crate) parts: Vec<PartState>,
     pub(crate) costs: LevelCosts,
     /// The requests a second of each cohort, where cohorts have levels of their own.
-    pub(crate) cohorts: Option<Box<[MovingAverage; COHORTS as usize]>>,
+    pub(crate) cohorts: Option<Box<[ExponentialAverage; COHORTS as usize]>>,
     /// The levels before a pin that the control has not seen yet.
     pub(crate) moved_from: Option<LevelWord>,
     /// The level before a reload that took it away, of which nobody was told yet.
@@ -46,8 +45,8 @@ pub(crate) struct FeatureState {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartState {
     /// The requests a second that ask for it.
-    pub(crate) fast: MovingAverage,
-    pub(crate) slow: MovingAverage,
+    pub(crate) fast: ExponentialAverage,
+    pub(crate) slow: ExponentialAverage,
     pub(crate) last: f64,
     /// Those that asked when it was degraded, which fade.
     pub(crate) remembered: f64,
@@ -71,7 +70,7 @@ impl FeatureState {
             released_after: None,
             parts: vec![PartState::default(); parts],
             costs: LevelCosts::new(config.levels.len()),
-            cohorts: has_cohorts.then(|| Box::new([MovingAverage::default(); COHORTS as usize])),
+            cohorts: has_cohorts.then(|| Box::new([ExponentialAverage::default(); COHORTS as usize])),
             moved_from: None,
             reloaded_from: None,
             footprint: 0.0,

@@ -1,56 +1,32 @@
 //! One tick of the features of a plane: what was asked for and what it cost, and the steps that
 //! follow.
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use tidegate_core::{Class, Timestamp};
 
-use crate::cursor::COHORTS;
 use crate::features::clock_step::ClockStep;
-use crate::features::config::{FeatureConfig, FeatureMode, FeatureScope, OnDisable};
-use crate::features::degrade_control::{ControlLoad, DegradeControl, NeedSource};
-use crate::features::feature::{Feature, FeatureId};
+use crate::features::config::{FeatureMode, FeatureScope};
+use crate::features::control_load::ControlLoad;
+use crate::features::degrade_control::{DegradeControl, NeedSource};
+use crate::features::feature::FeatureId;
 use crate::features::feature_event::{FeatureCause, FeatureEvent};
-use crate::features::feature_meter::MeterTick;
-use crate::features::feature_part::{FeaturePart, PartHold};
+use crate::features::feature_part::FeaturePart;
 use crate::features::feature_set::{ChangeReason, FeatureControl, FeatureSet};
-use crate::features::feature_state::FeatureState;
+use crate::features::level_position::LevelPosition;
 use crate::features::level_word::LevelWord;
-use crate::features::load_estimate::{CostScale, FeatureWork, LoadEstimate};
-use crate::features::position::Position;
+use crate::features::load_estimate::{CostScale, FeatureWork};
+use crate::features::resource_features::ResourceFeatures;
 use crate::features::resource_load::ResourceLoad;
-use crate::features::signal_loss::SignalLoss;
 use crate::features::step_choice::{Step, choose_relief};
+use crate::features::tick_parts::{felt_after, offered_to_resource, parts_of, position_of};
 use crate::overload::Overload;
 use crate::resource_id::ResourceId;
 use crate::sync::lock;
 use crate::tick::TICK;
 
-/// Relief is felt this long after the work that gives it had the time to end.
-const FELT_AFTER: Duration = Duration::from_secs(1);
-/// Work in flight that finishes is waited for at most so long.
-const FINISH_MAX: Duration = Duration::from_mins(1);
 /// The signal of a change that the demand has caused.
 const DEMAND: &str = "demand";
-
-/// The state of the features of one resource.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ResourceFeatures {
-    estimate: LoadEstimate,
-    enforced: DegradeControl,
-    shadow: DegradeControl,
-    loss: SignalLoss,
-    /// The room for better levels at the last tick.
-    pub(crate) room: f64,
-}
-
-impl ResourceFeatures {
-    /// The signal for which better levels wait.
-    pub(crate) fn held_by(&self) -> Option<&str> {
-        self.loss.held_by()
-    }
-}
 
 /// The features of one resource in a tick.
 struct ResourceTick<'a> {
@@ -110,7 +86,7 @@ impl FeatureSet {
         let (mut enforced, mut shadow) = self.parts(control, tick, &costs);
         self.note_moved(control, group, tick, &enforced);
         let control_load = group.estimate.load(load, enforced.iter().chain(&shadow), &costs);
-        let is_degraded = |part: &FeaturePart| part.position > Position::BEST;
+        let is_degraded = |part: &FeaturePart| part.position > LevelPosition::BEST;
         let lost = group.loss.observe(&load.stale, now);
         if enforced.iter().chain(&shadow).any(is_degraded) {
             for signal in lost {
@@ -120,9 +96,11 @@ impl FeatureSet {
         }
         let is_held = group.loss.held_by().is_some();
         self.control(control, &mut group.enforced, tick, &mut enforced, &control_load, is_held);
-        // What they would do is found beside: they give nothing to the others and take nothing.
-        let would_give: f64 =
-            shadow.iter().map(|part| part.footprint(Position::BEST, part.demand) - part.at_position()).sum();
+        // Features that only show their level give nothing to the others and take nothing.
+        let would_give: f64 = shadow
+            .iter()
+            .map(|part| part.footprint(LevelPosition::BEST, part.demand) - part.at_position())
+            .sum();
         let shadow_load = control_load.relieved(would_give);
         self.control(control, &mut group.shadow, tick, &mut shadow, &shadow_load, is_held);
         let limit = load.levels.brownout - load.levels.margin;
@@ -217,7 +195,7 @@ impl FeatureSet {
         let (levels, now) = (&tick.load.levels, tick.now);
         let signal = || tick.load.pressure.as_ref().map(|worst| worst.signal.clone());
         degrade.settle(Some(load).filter(|_| !is_held), levels, now);
-        let is_degraded = parts.iter().any(|part| part.position > Position::BEST && !part.is_pinned());
+        let is_degraded = parts.iter().any(|part| part.position > LevelPosition::BEST && !part.is_pinned());
         if let Some(need) = degrade.need(load, is_degraded, levels, now) {
             let signal = match need.source {
                 NeedSource::Pressure => signal(),
@@ -292,7 +270,7 @@ impl FeatureSet {
             state.footprint += part.at_position();
             let growth = part.growth(part.position.better());
             state.footprint_better += part.at_position() + growth;
-            if part.position == Position::BEST {
+            if part.position == LevelPosition::BEST {
                 continue;
             }
             let fits = load.pressure.is_some_and(|pressure| pressure + growth * load.scale <= limit)
@@ -352,114 +330,5 @@ impl FeatureSet {
             group.shadow.step(step);
             group.loss.step(step);
         }
-    }
-}
-
-/// The requests of a feature that bring work to its resource: those that are not refused because
-/// it is off.
-#[expect(clippy::cast_precision_loss, reason = "counts of a tick are far below 2^53")]
-fn offered_to_resource(feature: &Feature, counts: &MeterTick) -> f64 {
-    let word = feature.word();
-    let is_refused = |level: u8| feature.is_off(level) && feature.config().mode == FeatureMode::Enforce;
-    if let Some(cohorts) = &counts.cohorts {
-        let level = |cohort: usize| word.level(Class::Sheddable, cohort as u16);
-        let on = cohorts.iter().enumerate().filter(|(cohort, _)| !is_refused(level(*cohort)));
-        return on.map(|(_, offered)| *offered as f64).sum();
-    }
-    let on = Class::ALL.into_iter().filter(|class| !is_refused(word.of_class(*class)));
-    on.map(|class| counts.offered[class as usize] as f64).sum()
-}
-
-/// The position of a part in a word.
-fn position_of(word: LevelWord, config: &FeatureConfig, part: usize) -> Position {
-    match config.scope {
-        FeatureScope::Global => Position::at(word.of_class(Class::Sheddable)),
-        FeatureScope::Class => Position::at(word.of_class(Class::ALL[part])),
-        FeatureScope::Tenant => Position::between(word.of_class(Class::Sheddable), word.moved()),
-    }
-}
-
-/// The time after which the relief of a step is felt: the grace of work that is cancelled, and what
-/// work that finishes takes, at least the default grace; and a second for the signals.
-fn felt_after(config: &FeatureConfig, state: &FeatureState) -> Duration {
-    let ends_after = match config.on_disable {
-        OnDisable::Cancel { grace } => grace,
-        OnDisable::Finish => {
-            let time = state.costs.place_time(config, 0).unwrap_or(0.0);
-            let time = Duration::try_from_secs_f64(time).unwrap_or(FINISH_MAX);
-            time.clamp(FeatureConfig::GRACE, FINISH_MAX)
-        }
-    };
-    ends_after.saturating_add(FELT_AFTER)
-}
-
-/// Adds the parts of a feature.
-fn parts_of(
-    id: FeatureId,
-    feature: &Feature,
-    state: &FeatureState,
-    scale: &CostScale,
-    (now, settle): (Timestamp, Duration),
-    parts: &mut Vec<FeaturePart>,
-) {
-    let config = feature.config();
-    let mut costs = [0.0; FeatureConfig::LEVELS_MAX];
-    for (level, cost) in costs.iter_mut().enumerate().take(config.levels.len().max(1)) {
-        let part = config.levels.get(level).map_or(1.0, |level| level.cost);
-        let by_places = state.costs.place_time(config, level).map(|time| time * scale.second);
-        let by_units = || state.costs.units(config, level).map(|units| units * scale.unit);
-        *cost = match by_places {
-            Some(cost) if state.costs.is_learned_by_places() => cost,
-            _ => by_units().filter(|_| state.costs.is_learned_by_units()).unwrap_or(scale.mean * part),
-        };
-    }
-    let (mut all, mut even) = (0.0, 0.0);
-    for part in &state.parts {
-        all += part.slow.get();
-        even += 1.0;
-    }
-    for (index, own) in state.parts.iter().enumerate() {
-        let demand = own.slow.get();
-        let class = if config.scope == FeatureScope::Class { Class::ALL[index] } else { config.class };
-        let is_beyond = class > config.class;
-        let share = if all > 0.0 { demand / all } else { 1.0 / even };
-        let mut utilities = [0.0; FeatureConfig::LEVELS_MAX];
-        for (utility, level) in utilities.iter_mut().zip(&config.levels) {
-            *utility = config.utility * share * level.cost.sqrt();
-        }
-        let position = position_of(feature.word(), config, index);
-        let has_dwelt =
-            |by: Timestamp| own.changed_at.is_none_or(|at| by.saturating_since(at) >= config.min_dwell);
-        parts.push(FeaturePart {
-            feature: id.index(),
-            part: index,
-            class,
-            position,
-            in_force: if config.mode == FeatureMode::Shadow { Position::BEST } else { position },
-            worst: if is_beyond { 0 } else { feature.worst() },
-            demand,
-            demand_fast: own.fast.get(),
-            demand_last: own.last,
-            remembered: demand.max(own.remembered),
-            costs,
-            utilities,
-            cohorts: state.cohorts.as_ref().map(|rates| {
-                let rates = rates.each_ref().map(|rate| rate.get());
-                let all: f64 = rates.iter().sum();
-                let mut below = [0.0; COHORTS as usize + 1];
-                for (cohort, rate) in rates.into_iter().enumerate() {
-                    let part = if all > 0.0 { rate / all } else { 1.0 / f64::from(COHORTS) };
-                    below[cohort + 1] = below[cohort] + part;
-                }
-                Box::new(below)
-            }),
-            hold: match state.pin {
-                Some(_) => PartHold::Pinned,
-                None if has_dwelt(now) => PartHold::Free,
-                None if has_dwelt(now.saturating_add(settle)) => PartHold::DwellsShortly,
-                None => PartHold::Dwells,
-            },
-            has_off: !is_beyond && feature.is_off(feature.worst()),
-        });
     }
 }

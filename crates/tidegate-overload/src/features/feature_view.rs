@@ -1,4 +1,4 @@
-//! What operators see of a feature.
+//! The view that operators have of a feature.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::features::config::{FeatureMode, FeatureScope, OnDisable};
 use crate::features::feature::FeatureId;
 use crate::features::feature_pin::FeaturePin;
 use crate::features::feature_set::{FeatureSet, FeatureSlot};
-use crate::features::feature_tick::ResourceFeatures;
+use crate::features::resource_features::ResourceFeatures;
 use crate::overload::Overload;
 use crate::resource_id::ResourceId;
 use crate::sync::lock;
@@ -40,8 +40,8 @@ pub enum FeatureReason {
 
 /// One feature at one instant.
 ///
-/// `down to 480p at 14:02: pressure 0.93 by cpu; back when 0.07 of 0.18 fits` is its level, `since`,
-/// its reason, `room` and the difference of `footprint_better` and `footprint`.
+/// `down to 480p at 14:02: pressure 0.93 by cpu; back when 0.07 of 0.18 fits` is made of the level,
+/// `since`, the reason, `room`, and the difference of `footprint_better` and `footprint`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FeatureView {
@@ -75,7 +75,7 @@ pub struct FeatureView {
     /// The same at the next better level, refused requests included; `None` at the best.
     pub footprint_better: Option<f64>,
     /// The room for better levels: the threshold without the margin and without the load. Negative
-    /// while there is none.
+    /// while the load is above both.
     pub room: f64,
     /// The requests in flight.
     pub in_flight: u64,

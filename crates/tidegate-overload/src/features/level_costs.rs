@@ -1,4 +1,4 @@
-//! What one request of a feature costs at each of its levels, learned while the level was in use.
+//! The cost of one request of a feature at each of its levels, learned while the level was in use.
 
 use crate::features::config::FeatureConfig;
 use crate::features::feature_meter::LevelTick;

@@ -5,19 +5,15 @@
 //! Requests with a feature count at its level in force, so a step takes its relief out of the
 //! demand at once; all others count by their common mean.
 
-use crate::features::degrade_control::ControlLoad;
+use crate::features::control_load::ControlLoad;
+use crate::features::exponential_average::{ExponentialAverage, FAST, SLOW};
 use crate::features::feature_meter::LevelTick;
 use crate::features::feature_part::FeaturePart;
 use crate::features::level_costs::LevelCosts;
-use crate::features::moving_average::MovingAverage;
 use crate::features::resource_load::ResourceLoad;
 use crate::levels::signal::SignalSource;
 
-/// The time constant of what must be acted on: that of the signals, in seconds.
-pub(crate) const FAST: f64 = 0.5;
-/// The time constant of what is compared with a settle time.
-pub(crate) const SLOW: f64 = 2.0;
-/// The time constant of what hardly changes: the pressure that a place in use makes.
+/// The time constant of the pressure that a place in use makes, which hardly changes.
 const STEADY: f64 = 10.0;
 /// Less than this in use says nothing of the pressure that it makes.
 const USE_MIN: f64 = 0.05;
@@ -31,19 +27,19 @@ const PRESSURE_MAX: f64 = 2.0;
 pub(crate) struct LoadEstimate {
     /// The requests that are no part of a feature: their cost, and their number a second.
     other_cost: LevelCosts,
-    others_fast: MovingAverage,
-    others_slow: MovingAverage,
-    units: MovingAverage,
-    in_use: MovingAverage,
-    pressure: MovingAverage,
-    scale: MovingAverage,
+    others_fast: ExponentialAverage,
+    others_slow: ExponentialAverage,
+    units: ExponentialAverage,
+    in_use: ExponentialAverage,
+    pressure: ExponentialAverage,
+    scale: ExponentialAverage,
     /// Their number a second in the last tick.
     others_last: f64,
 }
 
 impl Default for LoadEstimate {
     fn default() -> Self {
-        let none = MovingAverage::default;
+        let none = ExponentialAverage::default;
         Self {
             other_cost: LevelCosts::new(1),
             others_fast: none(),
@@ -65,7 +61,7 @@ pub(crate) struct FeatureWork {
     pub(crate) work: LevelTick,
 }
 
-/// What a request costs, as a part of the capacity for a second.
+/// The costs of requests, as parts of the capacity for a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CostScale {
     /// For each second that it keeps a place.
@@ -113,7 +109,7 @@ impl LoadEstimate {
         self.scale.known().filter(|_| is_outside).unwrap_or(1.0)
     }
 
-    /// What requests cost.
+    /// The costs of requests.
     #[expect(clippy::cast_precision_loss, reason = "at most a million places")]
     pub(crate) fn costs(&self, load: &ResourceLoad) -> CostScale {
         let second = 1.0 / load.places.max(1) as f64;

@@ -10,7 +10,7 @@ use crate::overload::Overload;
 use crate::resource_id::ResourceId;
 
 impl Overload {
-    /// The feature of this name; `None`: there is none, and the request has no level.
+    /// The feature of this name; `None`: no feature has it, and the request has no level.
     #[inline]
     pub fn find_feature(&self, name: &str) -> Option<FeatureId> {
         self.feature_set().find(name, self.seed())

@@ -10,7 +10,7 @@ use tidegate_core::Class;
 
 use crate::fault::Fault;
 use crate::features::feature_part::{FeaturePart, LEAST_RELIEF, PartHold};
-use crate::features::position::Position;
+use crate::features::level_position::LevelPosition;
 
 /// Up to so many combinations are all tried.
 const TRIED_MAX: usize = 4096;
@@ -22,7 +22,7 @@ const COHORTS_BACK_MIN: u16 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) part: usize,
-    pub(crate) to: Position,
+    pub(crate) to: LevelPosition,
 }
 
 /// A step that may be taken.
@@ -134,7 +134,7 @@ fn try_all(offers: &[Vec<Offer>], need: f64, combinations: usize) -> Vec<Offer> 
     best.map_or_else(Vec::new, |(_, number)| nth_combination(offers, number).copied().collect())
 }
 
-/// What some steps give and lose together.
+/// The relief and the loss of some steps together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     relief: f64,
@@ -179,7 +179,7 @@ fn take_in_order(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
         relief += offer.relief;
         chosen.push((index, Some(offer)));
     }
-    // What was taken last is worth the most.
+    // The last one taken loses the most for its relief.
     for (index, offer) in chosen.iter_mut().rev() {
         let Some(taken) = *offer else { continue };
         let rest = relief - taken.relief;
@@ -199,7 +199,7 @@ fn take_in_order(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
 pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -> Option<Step> {
     let mut reserved = 0.0;
     for class in Class::ALL.into_iter().rev() {
-        let degraded = |part: &FeaturePart| part.position > Position::BEST && !part.is_pinned();
+        let degraded = |part: &FeaturePart| part.position > LevelPosition::BEST && !part.is_pinned();
         let of_class = || parts.iter().enumerate().filter(|(_, part)| part.class == class && degraded(part));
         let fits = |growth: f64| fits(reserved + growth);
         let steps = of_class().filter(|(_, part)| part.can_move()).filter_map(|(index, part)| {
@@ -221,7 +221,7 @@ pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -
 }
 
 /// The next better level, or as many cohorts on the way to it as there is room for.
-fn best_return(part: &FeaturePart, fits: impl Fn(f64) -> bool) -> Option<Position> {
+fn best_return(part: &FeaturePart, fits: impl Fn(f64) -> bool) -> Option<LevelPosition> {
     let whole = part.position.better();
     if fits(part.growth(whole)) {
         return Some(whole);

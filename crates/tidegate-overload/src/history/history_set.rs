@@ -159,8 +159,8 @@ impl HistorySet {
         }
     }
 
-    /// Sets the thresholds that the samples of a resource carry from the next one on. Nothing if the
-    /// resource was not observed yet, whose samples carry [`LevelThresholds::DEFAULT`].
+    /// Sets the thresholds that the samples of a resource carry from the next one on; before, they
+    /// carry [`LevelThresholds::DEFAULT`]. Nothing if the resource was not observed yet.
     pub fn set_levels(&mut self, resource: &str, levels: LevelThresholds) {
         if let Some(running) = self.resources.get_mut(resource) {
             running.levels = levels;

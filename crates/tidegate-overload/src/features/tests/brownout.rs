@@ -16,7 +16,7 @@ const TWO: [(&str, f64); 2] = [("1080p", 1.0), ("off", 0.0)];
 
 const NAMES: [&str; 6] = ["f0", "f1", "f2", "f3", "f4", "f5"];
 
-/// What the demand of 1 is multiplied by: 0.7 to 1.3 in 10 s.
+/// The demand by the capacity: 0.7 to 1.3 in 10 s.
 fn rise(seconds: f64) -> f64 {
     0.7 + 0.6 * ((seconds - 10.0) / 10.0).clamp(0.0, 1.0)
 }

@@ -55,8 +55,7 @@ pub(super) fn demand_that_rises_on_after_a_step_is_met_by_the_next_step_at_once(
     fluid.run(20.0, |_| vec![0.30, 0.20, 0.20]);
     fluid.run(1.0, |_| vec![0.45, 0.20, 0.20]);
     assert_eq!(fluid.transitions(), 1, "half of one is enough: {:?}", fluid.events);
-    // What the first step has given counts until three seconds have passed, and no longer hides
-    // what comes on top of it.
+    // The relief of the first step counts for three seconds; it does not hide demand on top of it.
     fluid.run(1.5, |_| vec![0.58, 0.20, 0.20]);
     assert_eq!(fluid.transitions(), 2, "{:?}", fluid.events);
     assert!(fluid.load <= 0.81, "{}", fluid.load);

@@ -4,7 +4,7 @@ use tidegate_core::Class;
 
 use super::world::Chance;
 use crate::features::feature_part::{FeaturePart, PartHold};
-use crate::features::position::Position;
+use crate::features::level_position::LevelPosition;
 use crate::features::step_choice::{choose_relief, choose_return};
 
 /// A part at its best level of three, with a footprint and a utility.
@@ -17,8 +17,8 @@ fn part(class: Class, footprint: f64, utility: f64) -> FeaturePart {
         feature: 0,
         part: 0,
         class,
-        position: Position::BEST,
-        in_force: Position::BEST,
+        position: LevelPosition::BEST,
+        in_force: LevelPosition::BEST,
         worst: 2,
         demand: footprint,
         demand_fast: footprint,
@@ -42,8 +42,8 @@ fn after(parts: &[FeaturePart], need: f64) -> (Vec<u8>, f64, f64) {
 
 fn totals(parts: &[FeaturePart], levels: &[u8]) -> (Vec<u8>, f64, f64) {
     let each = || parts.iter().zip(levels);
-    let relief = each().map(|(part, level)| part.relief(Position::at(*level))).sum();
-    let utility = each().map(|(part, level)| part.utility(Position::at(*level))).sum();
+    let relief = each().map(|(part, level)| part.relief(LevelPosition::at(*level))).sum();
+    let utility = each().map(|(part, level)| part.utility(LevelPosition::at(*level))).sum();
     (levels.to_vec(), relief, utility)
 }
 
@@ -89,16 +89,16 @@ fn many_features_are_chosen_in_order_and_close_to_what_the_least_loss_may_be() {
     // Whole features by relief for utility, and a part of the last one: no other set is better.
     let mut order: Vec<_> = parts.iter().collect();
     order.sort_by(|a, b| {
-        let worth = |part: &FeaturePart| part.at_position() / part.utility(Position::BEST);
+        let worth = |part: &FeaturePart| part.at_position() / part.utility(LevelPosition::BEST);
         worth(b).total_cmp(&worth(a))
     });
     let (mut rest, mut lost) = (need, 0.0);
     for part in order {
         let taken = (rest / part.at_position()).clamp(0.0, 1.0);
         rest -= taken * part.at_position();
-        lost += taken * part.utility(Position::BEST);
+        lost += taken * part.utility(LevelPosition::BEST);
     }
-    let all: f64 = parts.iter().map(|part| part.utility(Position::BEST)).sum();
+    let all: f64 = parts.iter().map(|part| part.utility(LevelPosition::BEST)).sum();
     assert!(utility >= 0.95 * (all - lost), "{utility} of {}", all - lost);
 }
 
@@ -118,12 +118,12 @@ fn a_class_that_is_held_for_a_while_keeps_its_turn_and_a_pinned_one_does_not() {
 fn the_highest_class_comes_back_first_and_a_lower_one_only_beside_it() {
     let mut parts = vec![part(Class::Sheddable, 0.05, 1.0), part(Class::Critical, 0.2, 1.0)];
     for part in &mut parts {
-        (part.position, part.demand) = (Position::at(2), 0.0);
+        (part.position, part.demand) = (LevelPosition::at(2), 0.0);
     }
     let back = |parts: &[FeaturePart], room: f64| choose_return(parts, |growth| growth <= room);
     assert_eq!(back(&parts, 0.05), None, "the higher class does not fit");
     let step = back(&parts, 0.081).unwrap();
-    assert_eq!((step.part, step.to), (1, Position::at(1)), "one level at a time");
+    assert_eq!((step.part, step.to), (1, LevelPosition::at(1)), "one level at a time");
     parts[1].hold = PartHold::Dwells;
     assert_eq!(back(&parts, 0.081), None, "its next level is kept free for it");
     assert_eq!(back(&parts, 0.102).unwrap().part, 0);

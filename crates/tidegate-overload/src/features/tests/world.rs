@@ -95,11 +95,11 @@ pub(crate) struct StreamCounts {
     /// Refused because the feature is off, and for want of a place or by the cursor.
     pub(crate) disabled: u64,
     pub(crate) refused: u64,
-    /// What the admitted requests were worth, of which one at the best level is worth 1.
+    /// The worth of the admitted requests, of which one at the best level is worth 1.
     pub(crate) quality: f64,
 }
 
-/// What a tick has shown.
+/// The state after a tick.
 #[derive(Clone, Debug)]
 pub(crate) struct Tick {
     pub(crate) seconds: f64,

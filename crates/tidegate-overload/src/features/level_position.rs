@@ -6,9 +6,9 @@ use crate::cursor::COHORTS;
 ///
 /// Positions are ordered from best to worst. Only a scope of tenants has positions between levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Position(u16);
+pub(crate) struct LevelPosition(u16);
 
-impl Position {
+impl LevelPosition {
     pub(crate) const BEST: Self = Self(0);
 
     pub(crate) const fn at(level: u8) -> Self {
@@ -55,12 +55,15 @@ mod tests {
 
     #[test]
     fn positions_lie_between_levels_and_the_better_one_is_the_level_before() {
-        let between = Position::between(2, 40);
+        let between = LevelPosition::between(2, 40);
         assert_eq!((between.level(), between.moved()), (2, 40));
-        assert_eq!((between.better(), between.better_by(40)), (Position::at(2), Position::at(2)));
-        assert_eq!((Position::at(2).better(), Position::BEST.better()), (Position::at(1), Position::BEST));
-        assert_eq!(Position::between(1, 128), Position::at(2));
-        assert_eq!(Position::at(1).until(2).count(), 128);
-        assert_eq!(Position::at(1).until(2).last(), Some(Position::at(2)));
+        assert_eq!((between.better(), between.better_by(40)), (LevelPosition::at(2), LevelPosition::at(2)));
+        assert_eq!(
+            (LevelPosition::at(2).better(), LevelPosition::BEST.better()),
+            (LevelPosition::at(1), LevelPosition::BEST)
+        );
+        assert_eq!(LevelPosition::between(1, 128), LevelPosition::at(2));
+        assert_eq!(LevelPosition::at(1).until(2).count(), 128);
+        assert_eq!(LevelPosition::at(1).until(2).last(), Some(LevelPosition::at(2)));
     }
 }
