@@ -34,6 +34,7 @@ mod engine;
 mod error;
 mod fault;
 mod feature_pins;
+mod granted_level;
 mod kept;
 mod leases;
 mod limit_report;

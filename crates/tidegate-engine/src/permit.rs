@@ -9,9 +9,10 @@ pub use tidegate_core::limit::Outcome;
 use tidegate_core::limit::WorkEnd;
 use tidegate_core::table::RefundSet;
 use tidegate_core::{Cost, Timestamp};
-use tidegate_overload::{FeatureGrant, FeatureId, LatencySample};
+use tidegate_overload::LatencySample;
 use tidegate_store::{Batch, Kind, Operation};
 
+use crate::granted_level::GrantedLevel;
 use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
 use crate::meter::{MeterAccount, PermitAccount, RowsKey, RowsLink};
@@ -334,13 +335,6 @@ pub(crate) enum BesideLimits {
         is_alone: bool,
         holds: OtherHolds,
     },
-}
-
-/// The level of a feature that a request was granted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GrantedLevel {
-    pub(crate) id: FeatureId,
-    pub(crate) grant: FeatureGrant,
 }
 
 /// The holds of a request beside charges to limits that are decided here.

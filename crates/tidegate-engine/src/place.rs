@@ -10,7 +10,7 @@ use tidegate_overload::{
     UnsettledPlace,
 };
 
-use crate::permit::GrantedLevel;
+use crate::granted_level::GrantedLevel;
 use crate::permit_id::PermitId;
 use crate::sync::Arc;
 use crate::waiting_room::Room;

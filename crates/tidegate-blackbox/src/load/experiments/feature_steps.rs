@@ -53,7 +53,7 @@ const C: Stream = Stream { path: "/c", tenant: "c", class: "critical_plus", mean
 
 /// The level of B at an instant of the run.
 #[derive(Clone, Debug)]
-struct Seen {
+struct LevelLook {
     at: Duration,
     level: String,
     pressure: f64,
@@ -116,8 +116,8 @@ pub(crate) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), F
     Ok(())
 }
 
-fn judge(findings: &mut Findings, run: &Measurement, seen: &[Seen]) {
-    let changes: Vec<&[Seen]> = seen.windows(2).filter(|pair| pair[0].level != pair[1].level).collect();
+fn judge(findings: &mut Findings, run: &Measurement, seen: &[LevelLook]) {
+    let changes: Vec<&[LevelLook]> = seen.windows(2).filter(|pair| pair[0].level != pair[1].level).collect();
     for change in &changes {
         let [before, after] = change else { continue };
         let name = format!("B from {} to {}", before.level, after.level);
@@ -156,13 +156,13 @@ fn judge(findings: &mut Findings, run: &Measurement, seen: &[Seen]) {
 }
 
 /// The levels of B until the run is over.
-fn look(operators: SocketAddr, start: Instant, is_over: &AtomicBool) -> Result<Vec<Seen>, Failure> {
+fn look(operators: SocketAddr, start: Instant, is_over: &AtomicBool) -> Result<Vec<LevelLook>, Failure> {
     let mut seen = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
         let at = start.elapsed();
         let level = level_of_b(operators)?;
         let pressure = pressure(operators)?;
-        seen.push(Seen { at, level, pressure });
+        seen.push(LevelLook { at, level, pressure });
         thread::sleep(LOOK);
     }
     Ok(seen)

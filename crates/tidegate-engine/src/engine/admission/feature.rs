@@ -1,22 +1,14 @@
-//! Step 1: the level of the feature that a request is for. A request with a feature is offered here,
-//! once, to its resource and to its feature.
+//! Step 1: the level of the feature that a request is for. A request with a feature is offered
+//! here, once, to its resource and to its feature.
 
 use tidegate_core::Timestamp;
-use tidegate_overload::{FeatureGrant, FeatureId, Overload, RequestRecord};
+use tidegate_overload::{Overload, RequestRecord};
 
 use super::answer::{Answer, Mode, Stop};
-use super::located::Located;
+use super::located::{Located, LocatedFeature};
 use super::refusal::disabled_feature;
 use crate::engine::Engine;
 use crate::permit::Holds;
-
-/// The feature of a request that its resource has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LocatedFeature {
-    pub(crate) id: FeatureId,
-    /// The level that the request gets. Filled by this step.
-    pub(crate) grant: Option<FeatureGrant>,
-}
 
 #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
 #[inline(always)]

@@ -6,11 +6,10 @@ use tidegate_capacity::LocatedAccess;
 use tidegate_core::gate::{LocatedCounters, LocatedRequest};
 use tidegate_core::shares::Owner;
 use tidegate_core::{Gate, Refusal, Timestamp, UnreadRefusal};
-use tidegate_overload::{RequestRecord, ResourceId};
+use tidegate_overload::{FeatureGrant, FeatureId, RequestRecord, ResourceId};
 use tidegate_store::Operation;
 
 use super::answer::WalkStep;
-use super::feature::LocatedFeature;
 use super::table_tokens::TokenSources;
 use super::waited::Waited;
 use crate::access_report::AccessReport;
@@ -50,6 +49,14 @@ pub(crate) struct Located<'r, 'a> {
     pub(crate) refused: Option<UnreadRefusal<'a>>,
     /// On a walk that explains: here the planes leave what they say.
     pub(crate) said: Option<&'r mut Said>,
+}
+
+/// The feature of a request that its resource has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocatedFeature {
+    pub(crate) id: FeatureId,
+    /// The level that the request gets. Filled by this step.
+    pub(crate) grant: Option<FeatureGrant>,
 }
 
 /// The access of a request to a table.

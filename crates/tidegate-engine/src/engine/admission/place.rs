@@ -4,12 +4,12 @@ use tidegate_core::Timestamp;
 use tidegate_overload::{Obstacle, PlaceRefusal, RequestRecord, ResourceId, Shed, WaitsForPlace};
 
 use super::answer::{Answer, Mode, Stop};
-use super::feature::LocatedFeature;
-use super::located::Located;
+use super::located::{Located, LocatedFeature};
 use super::refusal::shed_by;
 use super::waited::Waited;
 use crate::engine::Engine;
-use crate::permit::{GrantedLevel, Holds};
+use crate::granted_level::GrantedLevel;
+use crate::permit::Holds;
 use crate::place::{OverloadPlane, Place};
 use crate::request::Request;
 

@@ -485,7 +485,8 @@ impl Engine {
                 // Each return calls the next one, so there is no instant at which to ask.
                 Some((Obstacle::Place(self.resource_of(request)?), until(request)))
             }
-            // A feature that is off may stay so: its instant is the earliest, and nobody calls then.
+            // A feature that is off may stay so: its instant is the earliest, and nobody calls
+            // then.
             (Reason::Blocked | Reason::StoreUnavailable | Reason::TableFull | Reason::FeatureDisabled, _) => {
                 None
             }

@@ -9,7 +9,8 @@ use tidegate_overload::{Feature, FeatureGrant, FeatureId, Overload};
 
 use crate::engine::Engine;
 use crate::engine::admission::refusal::feature_refusal;
-use crate::permit::{GrantedLevel, Permit};
+use crate::granted_level::GrantedLevel;
+use crate::permit::Permit;
 
 /// Admitted work of a feature with `on_disable: cancel`. It outlives its permit, and follows the
 /// feature over reloads by its name.

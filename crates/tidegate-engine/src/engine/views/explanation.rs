@@ -30,8 +30,8 @@ pub struct Explained {
     /// Every limit of the namespace, in the order of the policy.
     pub limits: Vec<Explanation>,
     /// The refusals that the request would get now from the planes beside the limits, in the order
-    /// of the planes: its deadline, its feature or the admission cursor, then its table or a missing place. A
-    /// request that may wait for a place has no refusal for want of it.
+    /// of the planes: its deadline, its feature or the admission cursor, then its table or a
+    /// missing place. A request that may wait for a place has no refusal for want of it.
     pub planes: Vec<Refusal>,
     /// The resource that serves the request, with the level of the request there; `None` without
     /// one.

@@ -6,7 +6,8 @@ use tidegate_core::{Class, Timestamp};
 use tidegate_overload::{FeatureEvent, FeatureView, Overload};
 
 use crate::engine::Engine;
-use crate::permit::{GrantedLevel, Holds, Permit};
+use crate::granted_level::GrantedLevel;
+use crate::permit::{Holds, Permit};
 use crate::place::Place;
 use crate::request::Request;
 
