@@ -111,9 +111,9 @@ pub(crate) enum Command {
     Resources(request::Resources),
     /// Show the levels of the features and the reason of each, or pin a feature at a level
     ///
-    /// Each member has levels of its own, by the load that it feels: the daemon is asked through its
-    /// listener for operators, and several --at show several members. A pin is for all members that
-    /// share a store.
+    /// Each member has levels of its own, by the load that it feels: the daemon is asked through
+    /// its listener for operators, and several --at show several members. A pin is for all members
+    /// that share a store.
     #[command(after_help = exit::OPERATING)]
     Features(operator_commands::Features),
     /// Check a configuration and list every problem at once, with its place and what to do about it

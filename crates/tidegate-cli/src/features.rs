@@ -181,7 +181,8 @@ fn table(features: &[&FeatureBody], look: &LookTime) -> String {
     columns.text()
 }
 
-/// The reason of a level: `down to 480p at 14:02: pressure 0.93 by cpu; back when 0.07 of 0.18 fits`.
+/// The reason of a level, as
+/// `down to 480p at 14:02: pressure 0.93 by cpu; back when 0.07 of 0.18 fits`.
 fn sentence(feature: &FeatureBody, look: &LookTime) -> String {
     let level = shown(&feature.level);
     if let Some(FeaturePinBody { until, by, reason, .. }) = &feature.pin {
@@ -201,7 +202,7 @@ fn sentence(feature: &FeatureBody, look: &LookTime) -> String {
 }
 
 impl LookTime {
-    /// An instant on the clock of the place; as it is, if it is none.
+    /// An instant on the clock of the place; text that is not an instant stays as it is.
     fn clock(&self, instant: &str) -> String {
         match millis_of(instant) {
             Some(at_ms) => self.zone.day_clock(at_ms, self.now_ms),

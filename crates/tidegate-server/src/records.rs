@@ -4,6 +4,7 @@
 pub(crate) mod audit;
 pub(crate) mod decision_log;
 pub(crate) mod decisions;
+pub(crate) mod feature_events;
 pub(crate) mod feature_log;
 pub(crate) mod log_interval;
 pub(crate) mod refusal_log;

@@ -55,8 +55,8 @@ pub struct FeatureBody {
     pub reason: String,
     /// The reason in words.
     pub detail: String,
-    /// The load when it was degraded last, 1 is all of the capacity; absent unless it is degraded by
-    /// the load.
+    /// The load when it was degraded last, 1 is all of the capacity; absent unless it is degraded
+    /// by the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<f64>,
     /// The signal with that load, `demand` for what requests ask for, or the stale signal; absent
@@ -69,8 +69,8 @@ pub struct FeatureBody {
     /// best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub footprint_better: Option<f64>,
-    /// The room for better levels: `threshold` less `margin` less the load. Negative while there is
-    /// none.
+    /// The room for better levels: `threshold` less `margin` less the load. Negative while the load
+    /// is above.
     pub room: f64,
     /// The load from which on features of the resource degrade: its level `brownout`.
     pub threshold: f64,
@@ -112,8 +112,8 @@ pub struct FeaturePinBody {
     pub level: String,
     /// When it ends, as RFC 3339.
     pub until: String,
-    /// The author, as the caller said; absent if nobody said. Nothing verified it: the audit log has
-    /// the grant beside it.
+    /// The author, as the caller said; absent if nobody said. Nothing verified it: the audit log
+    /// has the grant beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The reason, for later readers.

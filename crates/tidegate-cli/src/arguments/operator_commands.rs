@@ -83,7 +83,8 @@ pub(crate) struct Features {
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) daemons: MemberDaemons,
-    /// Print the answer as one JSON object, as the HTTP API gives it; of several members {"members"}
+    /// Print the answer as one JSON object, as the HTTP API gives it; of several members
+    /// {"members"}
     #[arg(long)]
     pub(crate) json: bool,
 }

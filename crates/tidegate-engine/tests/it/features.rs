@@ -60,7 +60,7 @@ fn a_request_is_told_the_level_of_its_feature_and_refused_where_that_is_off() {
     let Some(RefusalDetails::Feature(details)) = refusal.details.as_deref() else { panic!("{refusal:?}") };
     assert_eq!((&*details.feature, &*details.level, &details.resource), ("thumbnails", "off", &None));
     let Retry::At(until) = refusal.retry() else { panic!("it may come back: {refusal:?}") };
-    assert!(until > world.now(), "{until} is to come");
+    assert_eq!(until, world.now().saturating_add(MINUTE), "not before its pin ends");
     // Nothing is charged, and the resource has had no demand.
     let after = world.state();
     assert_eq!((before.0, before.1, before.2), (after.0, after.1, after.2));

@@ -61,6 +61,8 @@ impl FeatureSet {
             return Ok(());
         }
         state.pin = pin;
+        // The next tick would say so, and a request may come before.
+        feature.set_retry(until, now);
         self.events.push(FeatureEvent::Pinned {
             feature: Arc::clone(feature.name()),
             level: Arc::clone(feature.level_name(position)),

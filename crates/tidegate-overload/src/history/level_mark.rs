@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
-/// The most marks of a resource that are kept; a further one takes the place of the oldest, which is
-/// counted.
+/// The most marks of a resource that are kept; a further one takes the place of the oldest, which
+/// is counted.
 pub const HISTORY_MARKS_MAX: usize = 256;
 
 /// A change of the level of a feature, as a picture shows it: `thumbnails off`.

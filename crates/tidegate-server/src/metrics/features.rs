@@ -1,5 +1,5 @@
-//! The series of the features with levels, read when the page is rendered. Their labels are names of
-//! the policy and two directions.
+//! The series of the features with levels, read when the page is rendered. Their labels are names
+//! of the policy and two directions.
 
 use core::fmt;
 

@@ -37,8 +37,8 @@ impl Engine {
         Ok(note)
     }
 
-    /// What a store should forget when the pin of a feature ends by [`Engine::unpin_feature`]. Fails
-    /// if the feature does not exist; nothing is changed.
+    /// The note that a store should forget when [`Engine::unpin_feature`] ends the pin of a
+    /// feature. Fails if the feature does not exist; nothing is changed.
     pub fn check_feature_unpin(&self, feature: &str) -> Result<NoteChange, AdminError> {
         let no_plane = || FeaturePinError::unknown_feature(feature, core::iter::empty());
         self.overload().ok_or_else(no_plane)?.known_feature(feature)?;

@@ -24,8 +24,8 @@ const RIGHT: f64 = 724.0;
 const ABOVE: (f64, f64) = (70.0, 112.0);
 const AREAS: (f64, f64) = (146.0, 430.0);
 
-/// The middles of the two lines of the names of events, the upper one first, the room between names, and the width of a
-/// letter, about.
+/// The middles of the two lines of the names of events, the upper one first; the room between
+/// names; and the width of a letter, about.
 const EVENT_LINES: [f64; 2] = [122.0, 136.0];
 const EVENT_GAP: f64 = 10.0;
 const EVENT_LETTER: f64 = 6.4;
@@ -129,7 +129,7 @@ pub struct AreaChart {
     pub above_name: String,
     /// Its value in each column.
     pub above: Vec<f64>,
-    /// What happened, in the order of time.
+    /// Events, in the order of time.
     pub events: Vec<ChartEvent>,
     /// Marks of time: the part of the width, and the text.
     pub marks: Vec<(f64, String)>,
