@@ -19,6 +19,7 @@ mod account;
 mod combination_list;
 mod in_flight_sum;
 mod metered_rows;
+mod names_key;
 mod resource_shares;
 mod row_columns;
 mod row_combination;
@@ -48,6 +49,7 @@ use metered_rows::TenantPart;
 pub(crate) use metered_rows::{
     DecidedRequest, FeatureRow, MeteredRows, NamespaceRow, Offer, RequestNames, ResourceRow, RowsKey,
 };
+use names_key::{BaseKey, NamesKey, SPREAD};
 pub use resource_shares::{ResourceShare, ResourceWork};
 use row_columns::{REPEATED, RowAmount, UNDER_WAY};
 use row_combination::BaseRows;
@@ -58,7 +60,6 @@ use second_order::SecondOrder;
 use tally::{NamedTallies, NamespaceTallies, NamespaceTally, Tally};
 use tenant_census::TenantCensus;
 use tenant_row::TenantRow;
-use thread_cache::{BaseKey, NamesKey, SPREAD};
 pub use usage::{NamespaceUsage, RowName, RowUsage, TenantUsage, Usage};
 
 use crate::sync::lock_plain;

@@ -12,6 +12,10 @@ pub(crate) const REPEATED: usize = RequestOutcome::ALL.len();
 /// The position of requests under way among the counts.
 pub(crate) const UNDER_WAY: usize = RequestOutcome::ALL.len() + 1;
 
+/// An amount from which on it is added to the rows at once, and a sum from which on it is flushed.
+/// 250 threads may each add one more amount meanwhile.
+pub(crate) const LARGE: u64 = 1 << 56;
+
 /// An amount that requests add up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowAmount {

@@ -1,29 +1,27 @@
 //! The rows that some requests count in, with what was counted and no row has yet.
 
-mod own_combination;
+mod own_sums;
 
+use core::marker::PhantomData;
+use core::ops::Deref;
 use core::time::Duration;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidegate_core::{Class, RequestOutcome};
 
-pub(crate) use own_combination::OwnCombination;
-use own_combination::OwnSums;
+use own_sums::OwnSums;
 
 use super::in_flight_sum::{InFlightSums, InFlightWork, ShareLook};
-use super::metered_rows::{RowsKey, TenantPart};
-use super::row_columns::{COUNTS, RowAmount, RowColumns};
+use super::metered_rows::{DecidedRequest, RowsKey, TenantPart};
+use super::names_key::NamesKey;
+use super::row_columns::{COUNTS, LARGE, RowAmount, RowColumns};
 use super::rows_link::RowsLink;
 use super::tally::{NamespaceTally, Tally};
 use super::tenant_row::TenantRow;
-use super::thread_cache::NamesKey;
 use super::usage::RowName;
 use crate::sync::lock_plain;
-
-/// An amount from which on it is added to the rows at once, and a sum from which on it is flushed.
-/// 250 threads may each add one more amount meanwhile.
-const LARGE: u64 = 1 << 56;
 
 /// The rows that some requests count in, and what was counted since the last flush.
 ///
@@ -36,7 +34,7 @@ const LARGE: u64 = 1 << 56;
 pub(crate) struct RowCombination {
     link: RowsLink,
     rows: CombinedRows,
-    /// What the thread of the combination has counted since it made it.
+    /// The decided requests that the thread of the combination has counted since it made it.
     own: OwnSums,
     /// The later facts that no row has yet, less what the rows have of `own`; modulo 2^64.
     ///
@@ -269,6 +267,66 @@ impl RowCombination {
 impl Drop for RowCombination {
     fn drop(&mut self) {
         self.flush();
+    }
+}
+
+/// A combination in the hands of the thread that made it.
+///
+/// Only this type adds to [`OwnSums`], and neither it nor a copy of it ever leaves its thread: so
+/// each of these sums has one writer. Other threads know the combination as an `Arc` of
+/// [`RowCombination`], and add to its atomic sums.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnCombination {
+    combination: Arc<RowCombination>,
+    /// Neither `Send` nor `Sync`.
+    of_this_thread: PhantomData<Rc<()>>,
+}
+
+impl OwnCombination {
+    /// The combination, which this thread has just made.
+    pub(crate) fn new(combination: RowCombination) -> Self {
+        Self { combination: Arc::new(combination), of_this_thread: PhantomData }
+    }
+
+    /// The same combination for all threads.
+    #[inline]
+    pub(crate) const fn shared(&self) -> &Arc<RowCombination> {
+        &self.combination
+    }
+
+    /// Counts a request that is offered and decided at once.
+    pub(crate) fn count_decided(&self, decided: DecidedRequest) {
+        if !self.count_small(decided) {
+            self.count_large(decided);
+        }
+    }
+
+    /// The same where nothing is to be flushed by it; otherwise it counts nothing, and is false.
+    #[inline]
+    pub(crate) fn count_small(&self, decided: DecidedRequest) -> bool {
+        self.own.add_small(decided)
+    }
+
+    #[cold]
+    fn count_large(&self, decided: DecidedRequest) {
+        self.own.add_request(decided);
+        match RowAmount::of_outcome(decided.outcome) {
+            Some(amount) if decided.units < LARGE => {
+                self.own.add_units(amount, decided.units);
+                self.flush();
+            }
+            Some(amount) => self.add(amount, decided.units),
+            None => {}
+        }
+    }
+}
+
+impl Deref for OwnCombination {
+    type Target = RowCombination;
+
+    #[inline]
+    fn deref(&self) -> &RowCombination {
+        &self.combination
     }
 }
 

@@ -1,8 +1,8 @@
 //! The link from a request to its rows in plain numbers, which costs nothing to keep or to drop.
 
 use super::metered_rows::{RowsKey, TenantPart};
+use super::names_key::NamesKey;
 use super::tenant_row::TenantRow;
-use super::thread_cache::NamesKey;
 
 /// The numbers by which the rows of a request without a resource are found again.
 ///

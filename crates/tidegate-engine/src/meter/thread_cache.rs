@@ -10,6 +10,7 @@
 use core::cell::RefCell;
 use core::mem::ManuallyDrop;
 
+use super::names_key::{BaseKey, NamesKey};
 use super::row_combination::{OwnCombination, RowCombination};
 
 /// The places for combinations of requests without names, as a power of two.
@@ -77,54 +78,12 @@ impl<K: PartialEq> CachePlace<K> {
     }
 }
 
-/// The key of a combination of requests without names, among those of all meters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BaseKey {
-    /// The number of a meter, or of a list of features of one; see [`super::next_list_number`].
-    pub(crate) list: u64,
-    pub(crate) rows: u64,
-}
-
-impl BaseKey {
-    const NONE: Self = Self { list: 0, rows: 0 };
-
-    #[inline]
-    const fn place(self) -> usize {
-        ((self.rows ^ self.list).wrapping_mul(SPREAD) >> (64 - BASE_BITS)) as usize
-    }
-}
-
-/// The key of a combination of requests with names: a keyed hash, as those of limits are kept. Two
-/// keys of different requests are the same with a probability of 2^-64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NamesKey(u64);
-
-impl NamesKey {
-    /// The key of no names.
-    pub(super) const NONE: Self = Self(0);
-
-    /// Of the keyed hash of the names, and the rest of the request.
-    #[inline]
-    pub(crate) const fn new(names: u64, base: BaseKey) -> Self {
-        // Numbers of lists are spread already.
-        Self(names ^ base.list ^ base.rows.wrapping_mul(SPREAD))
-    }
-
-    #[inline]
-    const fn place(self) -> usize {
-        (self.0 >> (64 - NAMED_BITS)) as usize
-    }
-}
-
-/// Spreads numbers over all bits: 2^64 over the golden ratio.
-pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// Lets `act` have the cached combination of a key without names; `None` if it is not there. `act`
 /// may not use the cache.
 #[expect(clippy::inline_always, reason = "a few instructions, which the standard library keeps apart")]
 #[inline(always)]
 pub(crate) fn base<T>(key: BaseKey, act: impl FnOnce(&OwnCombination) -> T) -> Option<T> {
-    CACHE.try_with(|cache| cache.borrow().base[key.place()].find(&key).map(act)).ok().flatten()
+    CACHE.try_with(|cache| cache.borrow().base[key.place(BASE_BITS)].find(&key).map(act)).ok().flatten()
 }
 
 /// As [`base`], of a key with names, if the combination `is_current`.
@@ -137,7 +96,7 @@ pub(crate) fn named<T>(
 ) -> Option<T> {
     let find = |cache: &ManuallyDrop<RefCell<ThreadCache>>| {
         let cache = cache.borrow();
-        let found = cache.named.get(key.place())?.find(&key)?;
+        let found = cache.named.get(key.place(NAMED_BITS))?.find(&key)?;
         is_current(found).then(|| act(found))
     };
     CACHE.try_with(find).ok().flatten()
@@ -146,13 +105,13 @@ pub(crate) fn named<T>(
 /// Keeps a combination for [`base`] in the cache of this thread.
 #[cold]
 pub(crate) fn keep_base(key: BaseKey, combination: &OwnCombination) {
-    keep(|cache| &mut cache.base[key.place()], key, combination);
+    keep(|cache| &mut cache.base[key.place(BASE_BITS)], key, combination);
 }
 
 /// Keeps a combination for [`named`] in the cache of this thread.
 #[cold]
 pub(crate) fn keep_named(key: NamesKey, combination: &OwnCombination) {
-    keep(|cache| &mut cache.named_places()[key.place()], key, combination);
+    keep(|cache| &mut cache.named_places()[key.place(NAMED_BITS)], key, combination);
 }
 
 fn keep<K>(place: impl Fn(&mut ThreadCache) -> &mut CachePlace<K>, key: K, combination: &OwnCombination) {

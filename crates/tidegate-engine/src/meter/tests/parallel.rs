@@ -108,7 +108,7 @@ fn sums_are_exact_at_rest_in_every_dimension_and_never_fall_meanwhile() {
 fn facts_that_another_thread_adds_to_a_combination_are_exact_and_take_nothing_from_its_own() {
     const FACTS: u64 = 64;
     const ROUNDS_MAX: u64 = 50_000;
-    // Rounds in which the other thread has counted as well: a scheduler may run the threads in turn.
+    // Those in which the other thread counts as well: a scheduler may run the threads in turn.
     const ROUNDS_AT_ONCE: u64 = 2_000;
     let admitted = RequestOutcome::Admitted;
     let meter = meter(10);
