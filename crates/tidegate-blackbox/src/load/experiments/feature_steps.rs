@@ -148,7 +148,7 @@ fn judge(findings: &mut Findings, run: &Measurement, seen: &[LevelLook]) {
     let off = t1 + settled..t2.saturating_sub(2 * LOOK);
     let answered = b.within(off).count(|ending| ending == Ending::Answered);
     findings.gated("B answered while it is off", answered as f64, "", Gate::AtMost(0.0), "from 1 s after T1");
-    let on = [Duration::ZERO..t1.saturating_sub(settled), t2..Duration::MAX];
+    let on = [Duration::ZERO..t1.saturating_sub(settled), t2 + LOOK..Duration::MAX];
     let refused: f64 = on.into_iter().map(|part| refused(&b.within(part))).sum();
     findings.gated("B refused while it is on", refused, "", Gate::AtMost(0.0), "");
     let highest = seen.iter().map(|look| look.pressure).fold(0.0, f64::max);
