@@ -329,9 +329,7 @@ impl Feature {
 
     /// The position of the worst level that any request has.
     pub(crate) fn worst_level(&self) -> u8 {
-        let word = self.word();
-        let levels = Class::ALL.into_iter().map(|class| word.of_class(class));
-        levels.max().unwrap_or(0) + u8::from(word.moved() > 0)
+        self.word().worst()
     }
 
     pub(crate) fn worst_level_name(&self) -> Arc<str> {

@@ -47,12 +47,12 @@ pub struct FeatureChange {
     pub resource: Option<Arc<str>>,
     /// The class whose requests changed; `None`: all of them.
     pub class: Option<Class>,
-    /// The names of the levels before and after.
+    /// The name of the worst level before.
     pub from: Arc<str>,
-    /// The level after; with a scope of tenants that of the cohorts that moved.
+    /// The name of the worst level after.
     pub to: Arc<str>,
-    /// The cohorts of tenants, of [`COHORTS`](crate::COHORTS), that have the level after `to`
-    /// already; 0 but for a scope of tenants.
+    /// The cohorts of tenants, of [`COHORTS`](crate::COHORTS), that have the level `to` while the
+    /// others have the one before it; 0: all have it, as always but for a scope of tenants.
     pub moved: u16,
     /// When.
     pub at: Timestamp,

@@ -195,8 +195,10 @@ impl FeatureSet {
             let (was_off, is_off) =
                 (feature.is_off(level(before, class)), feature.is_off(level(word, class)));
             // Each further step of the tenants begins a grace of its own.
+            let has_moved = !was_off || word.moved() != before.moved();
             if let OnDisable::Cancel { grace } = config.on_disable
                 && is_off
+                && has_moved
             {
                 feature.set_cancel_at(class, Some(now.saturating_add(grace)));
             } else if was_off && !is_off {
@@ -221,13 +223,13 @@ impl FeatureSet {
         };
         let classes: Vec<_> = if one_class { changed().map(Some).collect() } else { vec![None] };
         for class in classes {
-            let of = class.unwrap_or_default();
+            let of = |word| class.map_or_else(|| LevelWord::worst(word), |class| level(word, class));
             self.events.push(FeatureEvent::Changed(FeatureChange {
                 feature: Arc::clone(feature.name()),
                 resource: resource.cloned(),
                 class,
-                from: Arc::clone(feature.level_name(before.of_class(of))),
-                to: Arc::clone(feature.level_name(word.of_class(of))),
+                from: Arc::clone(feature.level_name(of(before))),
+                to: Arc::clone(feature.level_name(of(word))),
                 moved: word.moved(),
                 at: now,
                 cause: reason.cause,
@@ -240,6 +242,7 @@ impl FeatureSet {
             self.tell_release(state, feature, Duration::ZERO, now);
         }
     }
+
     /// Notes that a reload has left a feature at a level of another name.
     pub(crate) fn tell_reloaded(
         &self,

@@ -50,6 +50,12 @@ impl LevelWord {
         ((self.0 >> MOVED_SHIFT) & MOVED_MASK) as u16
     }
 
+    /// The worst level that any request has.
+    pub(crate) fn worst(self) -> u8 {
+        let levels = Class::ALL.into_iter().map(|class| self.of_class(class));
+        levels.max().unwrap_or(0) + u8::from(self.moved() > 0)
+    }
+
     /// The level of a request.
     #[inline]
     pub(crate) const fn level(self, class: Class, cohort: u16) -> u8 {
@@ -68,6 +74,7 @@ mod tests {
         assert_eq!((word.of_class(Class::Sheddable), word.of_class(Class::Critical)), (14, 3));
         assert_eq!((word.level(Class::CriticalPlus, 126), word.level(Class::CriticalPlus, 127)), (15, 14));
         assert_eq!(word.moved(), 127);
+        assert_eq!((word.worst(), LevelWord::uniform(2, 0).worst()), (15, 2));
         assert_eq!(LevelWord::from_bits(word.to_bits()), word);
         assert_eq!(LevelWord::default(), LevelWord::uniform(0, 0));
     }

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use tidegate_core::Class;
 
 use super::*;
+use crate::LevelThresholds;
 
 const BEGIN: Timestamp = Timestamp::from_secs(1_800_000_000);
 const WIDE: usize = 16 << 20;
@@ -254,6 +255,19 @@ fn observed(set: &mut HistorySet, seconds: core::ops::Range<u64>, pressure: f64)
     for second in seconds {
         set.observe([("app", Some(pressure))], at(second));
     }
+}
+
+#[test]
+fn the_samples_of_a_resource_carry_its_own_thresholds() {
+    let mut set = HistorySet::new(WIDE);
+    observed(&mut set, 0..11, 0.25);
+    set.set_levels("app", LevelThresholds { soft: 0.5, hard: 0.95, ..LevelThresholds::DEFAULT });
+    observed(&mut set, 11..21, 0.25);
+    let thresholds: Vec<_> = set.history("app").unwrap().samples().map(|one| (one.soft, one.hard)).collect();
+    for (found, expected) in thresholds.iter().zip([(0.7, 0.9), (0.5, 0.95)]) {
+        assert!((found.0 - expected.0).abs() < 1e-4 && (found.1 - expected.1).abs() < 1e-4, "{thresholds:?}");
+    }
+    assert_eq!(thresholds.len(), 2);
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use tidegate_core::Class;
+use tidegate_core::{Class, Timestamp};
 
 use super::fluid::Fluid;
 use super::world::{START, feature};
 use crate::{
-    FeatureConfig, FeatureScope, Overload, PushedValue, RequestRecord, ResourceConfig, SignalConfig,
-    SignalSource, TICK,
+    FeatureConfig, FeatureScope, OnDisable, Overload, PushedValue, RequestRecord, ResourceConfig,
+    SignalConfig, SignalSource, TICK,
 };
 
 const LEVELS: [(&str, f64); 3] = [("full", 1.0), ("half", 0.5), ("off", 0.0)];
@@ -29,6 +29,32 @@ fn a_lower_class_of_requests_degrades_first_and_one_above_the_feature_never() {
     assert_eq!((after[2] > 0, after[3]), (true, 0), "{:?}", fluid.events);
     fluid.run(120.0, |_| vec![0.05, 0.05, 0.05, 0.05]);
     assert_eq!(levels(&fluid), [0; 4]);
+}
+
+#[test]
+fn a_class_that_goes_off_does_not_prolong_the_grace_of_one_that_is_off() {
+    let grace = Duration::from_secs(8);
+    let mut config = feature("video", Class::Critical, &[("on", 1.0), ("off", 0.0)]);
+    (config.scope, config.on_disable) = (FeatureScope::Class, OnDisable::Cancel { grace });
+    let flows = Class::ALL.map(|class| (Some("video"), class));
+    let mut fluid = Fluid::new(|config| config, vec![config], &flows, 0.0, 1);
+    fluid.run(20.0, |_| vec![0.15, 0.15, 0.15, 0.15]);
+    let begin = |fluid: &Fluid, class| {
+        let feature = fluid.overload.feature(fluid.overload.find_feature("video").unwrap());
+        feature.begin(feature.grant(fluid.overload.request_level(1, class, Some("t"), fluid.now)))
+    };
+    let works = Class::ALL.map(|class| begin(&fluid, class));
+    fluid.run(3.0, |_| vec![0.22, 0.22, 0.22, 0.22]);
+    fluid.run(2.0, |_| vec![0.30, 0.30, 0.30, 0.30]);
+    let at: Vec<_> = fluid.changes().map(|change| (change.class, change.at)).collect();
+    assert_eq!((at.len(), at[0].0, at[1].0), (2, Some(Class::Sheddable), Some(Class::SheddablePlus)));
+    let feature = fluid.overload.feature(fluid.overload.find_feature("video").unwrap());
+    let cancelled = works.each_ref().map(|work| feature.cancel_at(work));
+    let after = |at: Timestamp| Some(at.saturating_add(grace));
+    assert_eq!(cancelled, [after(at[0].1), after(at[1].1), None, None]);
+    for work in works {
+        feature.end(work, None);
+    }
 }
 
 #[test]
