@@ -49,7 +49,8 @@ pub mod kept_permit;
 pub mod pending_request;
 
 pub mod engine_handle;
-pub mod feature_cancels;
+pub mod feature_cancellation;
+mod feature_cancels;
 pub mod feature_level;
 pub mod store_call;
 pub mod undo;
@@ -61,7 +62,7 @@ mod timer;
 pub use admission::{Admission, AdmissionBuilder, UntilReadyError, Verdict};
 pub use driver::Driver;
 pub use engine_handle::EngineHandle;
-pub use feature_cancels::Cancellation;
+pub use feature_cancellation::Cancellation;
 pub use feature_level::FeatureLevel;
 pub use hold::Hold;
 pub use kept_permit::UntoldPermit;

@@ -24,6 +24,7 @@ use tidegate_wire::answer::AccessUnits;
 use tidegate_wire::headers::ShownFeature;
 
 use crate::admin::access_explanation::access_units;
+use crate::admitted_charges::AdmittedCharges;
 use crate::api::terms::{Keep, Terms};
 use crate::context::RequestScope;
 use crate::engine_fault::engine_fault;
@@ -62,18 +63,6 @@ pub(crate) struct BegunDecision {
     pub(crate) resource: Option<Box<str>>,
     /// Whether it waits in a queue, so that a client that ends its output has left.
     pub(crate) is_in_queue: bool,
-}
-
-/// What an admitted request was charged to, and the level of the feature that it was granted.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Charged<'a> {
-    pub(crate) limits: &'a [LimitReport],
-    /// `None` without an access to a table.
-    pub(crate) access: Option<AccessUnits>,
-    /// `None` without a feature that has levels.
-    pub(crate) feature: Option<&'a ShownFeature<'a>>,
-    /// Whether the feature only shows its level.
-    pub(crate) is_shadow_feature: bool,
 }
 
 /// How far a route has come with a request.
@@ -209,7 +198,7 @@ impl RequestScope<'_> {
                     let kept = self.daemon.driver.keep(Progress::Ask(asking)).await;
                     let kept = kept.map_err(|error| engine_fault(&error, self.daemon.clock.now()))?;
                     let terms = self.answered(terms);
-                    let charged = Charged {
+                    let charged = AdmittedCharges {
                         limits: &limits,
                         access,
                         feature: feature.as_ref(),
@@ -269,7 +258,7 @@ impl RequestScope<'_> {
         let access = self.in_force.engine.access_charge(&permit, 0, now).map(access_units);
         let feature = self.shown_feature(&permit);
         let charged =
-            Charged { limits: &limits, access, feature: feature.as_ref(), is_shadow_feature: false };
+            AdmittedCharges { limits: &limits, access, feature: feature.as_ref(), is_shadow_feature: false };
         let expires = match terms.keep {
             Keep::Every(span) => Some(now.saturating_add(span)),
             Keep::Lent => permit.must_be_settled().then(|| self.permit_expiry(&permit, now)),
@@ -311,7 +300,7 @@ impl RequestScope<'_> {
         &self,
         namespace: &str,
         kept: UntoldPermit,
-        charged: Charged<'_>,
+        charged: AdmittedCharges<'_>,
         has_waited: bool,
         terms: Terms,
     ) -> Reply {

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod admitted_charges;
 mod api;
 mod authorization;
 mod claims;

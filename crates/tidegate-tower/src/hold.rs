@@ -47,8 +47,8 @@ impl ResponseHold {
         }
     }
 
-    /// Adds the allowances of the limits and the level of the feature to an answer, and reads its status and the true cost of
-    /// the request from it.
+    /// Adds the allowances of the limits and the level of the feature to an answer, and reads its
+    /// status and the true cost of the request from it.
     pub(crate) fn answer(&mut self, head: &mut Parts) {
         self.status = Some(head.status.as_u16());
         let headers = &mut head.headers;

@@ -191,8 +191,8 @@ impl AdmitLayer {
     ///
     /// If the overload plane has a feature of this name with levels, on the resource of the layer,
     /// the request is served at its level, which the service finds in the extensions of the request
-    /// as a [`FeatureLevel`](crate::FeatureLevel) and the caller in the header `tidegate-feature`. A
-    /// feature that is off refuses with `feature_disabled`. Any other name decides nothing.
+    /// as a [`FeatureLevel`](crate::FeatureLevel) and the caller in the header `tidegate-feature`.
+    /// A feature that is off refuses with `feature_disabled`. Any other name decides nothing.
     #[must_use]
     pub fn feature(self, extract: impl Extract) -> Self {
         self.with(|settings| settings.feature = Some(Arc::new(extract)))

@@ -97,8 +97,9 @@ impl<'a> ShownFeature<'a> {
         ShownFeature::new(self.name.into_owned(), self.level.into_owned())
     }
 
-    /// The value of [`FEATURE`]: the name, `=` and the level. Of both, each byte that is not visible
-    /// ASCII, and each of `%`, `=`, `,`, `;` and `"`, is written as `%` and two hexadecimal digits.
+    /// The value of [`FEATURE`]: the name, `=` and the level. Of both, each byte that is not
+    /// visible ASCII, and each of `%`, `=`, `,`, `;` and `"`, is written as `%` and two hexadecimal
+    /// digits.
     pub fn to_value(&self) -> String {
         let mut value = String::with_capacity(self.name.len() + self.level.len() + 1);
         write_encoded(&self.name, &mut value);

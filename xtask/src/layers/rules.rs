@@ -133,7 +133,14 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule {
         name: "tidegate-lab",
         kind: Apart,
-        may_use: &["tidegate-core", "tidegate-capacity", "tidegate-engine", "tidegate-store", "tidegate-sim"],
+        may_use: &[
+            "tidegate-core",
+            "tidegate-capacity",
+            "tidegate-overload",
+            "tidegate-engine",
+            "tidegate-store",
+            "tidegate-sim",
+        ],
     },
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];

@@ -167,8 +167,8 @@ impl HeaderRules {
     /// every peer, another spelling of such a header does not (`x_user` beside `x-user`):
     /// applications behind CGI, WSGI, Rack or PHP cannot tell the two apart. From a peer that is
     /// not trusted, neither do the statements of proxies, nor names of other characters than
-    /// letters, digits and hyphens, which nginx drops as well. The decisions of this proxy pass from
-    /// nobody.
+    /// letters, digits and hyphens, which nginx drops as well. The decisions of this proxy pass
+    /// from nobody.
     pub(crate) fn passes(&self, name: &HeaderName, is_trusted: bool) -> bool {
         let text = name.as_str();
         if self.kept.contains(name) {

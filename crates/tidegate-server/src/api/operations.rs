@@ -25,12 +25,13 @@ use tidegate_wire::retry_after::{millis_up, seconds_up};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::admin::access_explanation::access_units;
+use crate::admitted_charges::AdmittedCharges;
 use crate::api::route::{DecisionFuture, RefusalForm, Route, RouteCall};
 use crate::api::terms::{Keep, Style, Terms};
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::RequestScope;
-use crate::decide::{Charged, RequestProgress, Waiting, WaitingPeek};
+use crate::decide::{RequestProgress, Waiting, WaitingPeek};
 use crate::engine_fault::engine_fault;
 use crate::envoy::file_domains::DomainCheck;
 use crate::planes::access_kind;
@@ -167,7 +168,7 @@ impl RequestScope<'_> {
         }
         let report = peek.feature.as_ref();
         let feature = report.map(|report| ShownFeature::new(&*report.name, &*report.level));
-        let charged = Charged {
+        let charged = AdmittedCharges {
             limits: &peek.limits,
             access: peek.access.map(access_units),
             feature: feature.as_ref(),
@@ -195,10 +196,10 @@ impl RequestScope<'_> {
         &self,
         namespace: &str,
         permit: Option<PermitId>,
-        charged: Charged<'_>,
+        charged: AdmittedCharges<'_>,
         terms: Terms,
     ) -> Reply {
-        let Charged { limits, access, feature, is_shadow_feature } = charged;
+        let AdmittedCharges { limits, access, feature, is_shadow_feature } = charged;
         let now = terms.now;
         let enforced = self.enforced(namespace, limits);
         let mut reply = match terms.style {

@@ -17,9 +17,9 @@ use tidegate_wire::answer::PreviewedCounter;
 use tidegate_wire::retry_after::{millis_up, seconds};
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::admitted_charges::AdmittedCharges;
 use crate::api::terms::Terms;
 use crate::context::RequestScope;
-use crate::decide::Charged;
 use crate::envoy::carried_keys::Hashes;
 use crate::envoy::envoy_files::CurrentFiles;
 use crate::metrics::OVERRIDE;
@@ -98,7 +98,7 @@ impl RequestScope<'_> {
             if !is_peek {
                 self.note_reports(series(), &asked, &[], terms.now);
             }
-            return Ok(self.admitted(&domain, None, Charged::default(), terms));
+            return Ok(self.admitted(&domain, None, AdmittedCharges::default(), terms));
         }
         let mut resolved = files.resolve(&domain, &descriptors, 0).map_err(malformed)?;
         let offered = self.ask_files(&mut resolved, offered, terms.now).await?;
@@ -117,7 +117,12 @@ impl RequestScope<'_> {
             return Ok(self.refused(refusal, terms));
         }
         let limits = enforced_reports_of(&decisions);
-        Ok(self.admitted(&domain, None, Charged { limits: &limits, ..Charged::default() }, terms))
+        Ok(self.admitted(
+            &domain,
+            None,
+            AdmittedCharges { limits: &limits, ..AdmittedCharges::default() },
+            terms,
+        ))
     }
 
     /// Charges the counters that the files name, until the answer is ready. The outcome of the

@@ -20,11 +20,12 @@ use tidegate_wire::{Fault, FaultCode};
 
 use super::throttle::number;
 use crate::admin::access_explanation::access_units;
+use crate::admitted_charges::AdmittedCharges;
 use crate::api::operations::allowances;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::RequestScope;
-use crate::decide::{Charged, permit_delivery};
+use crate::decide::permit_delivery;
 use crate::engine_fault::engine_fault;
 use crate::protocol::Protocol;
 use crate::records::decisions::Asked;
@@ -139,7 +140,7 @@ impl RequestScope<'_> {
                 // A level that is only shown is not told.
                 let told = peek.feature.as_ref().filter(|feature| !feature.is_shadow);
                 let feature = told.map(|feature| ShownFeature::new(&*feature.name, &*feature.level));
-                let charged = Charged {
+                let charged = AdmittedCharges {
                     limits: &peek.limits,
                     access: peek.access.map(access_units),
                     feature: feature.as_ref(),
@@ -170,7 +171,7 @@ impl RequestScope<'_> {
         let access = engine.access_charge(&permit, 0, now).map(access_units);
         let feature = self.shown_feature(&permit);
         let charged =
-            Charged { limits: &limits, access, feature: feature.as_ref(), is_shadow_feature: false };
+            AdmittedCharges { limits: &limits, access, feature: feature.as_ref(), is_shadow_feature: false };
         let mut untold = None;
         let mut of_charge = None;
         if permit.must_be_settled() {
@@ -220,7 +221,7 @@ impl RequestScope<'_> {
         &self,
         namespace: &str,
         permit: Option<PermitId>,
-        Charged { limits, access, feature, .. }: Charged<'_>,
+        AdmittedCharges { limits, access, feature, .. }: AdmittedCharges<'_>,
         now: Timestamp,
         replies: &mut Replies<'_>,
     ) {

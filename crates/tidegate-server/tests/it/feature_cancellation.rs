@@ -149,7 +149,7 @@ async fn a_request_in_flight_ends_after_the_grace_of_its_feature_and_gives_back_
             // The answer breaks off, and never looks complete.
             Moment::Answer => assert_eq!(client.answer().await, None),
             Moment::Tunnel => {
-                // What was received before stays; nothing more comes.
+                // The bytes received before stay; nothing more comes.
                 assert!(!client.is_ended().await);
             }
         }

@@ -58,7 +58,7 @@ pub(crate) struct Daemon {
     upstream: Seen,
 }
 
-/// What an answer tells, by whatever means its protocol has.
+/// The feature and the level of an answer, by the means of its protocol.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     is_admitted: bool,
@@ -286,7 +286,7 @@ impl Told {
         }
     }
 
-    /// What a door is to tell of a feature at this level.
+    /// The words that a door is to tell of a feature at this level.
     fn expected(door: &str, told: Option<(&str, &str)>, retry_seconds: Option<u64>) -> Self {
         let has_headers = door != "resp";
         // The body of the proxy is that of the upstream; a subrequest of a gateway has none.

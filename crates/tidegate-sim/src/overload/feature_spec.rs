@@ -35,7 +35,7 @@ impl FeatureSpec {
         self.config.levels.get(usize::from(level)).map_or("on", |level| &level.name)
     }
 
-    /// The position of the level of this name; the best one if there is none.
+    /// The position of the level of this name; the best one for an unknown name.
     pub fn position(&self, level: &str) -> u8 {
         self.config.levels.iter().position(|known| known.name == level).unwrap_or(0) as u8
     }

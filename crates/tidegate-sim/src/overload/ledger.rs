@@ -9,7 +9,8 @@ use crate::kit::MS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverloadRule {
-    /// Offered is admitted, shed, disabled, expired, cancelled and queued together, at every second.
+    /// Offered is admitted, shed, disabled, expired, cancelled and queued together, at every
+    /// second.
     Conservation,
     /// There are never more places in flight than the limit, nor more than the world counts.
     Places,

@@ -3,6 +3,7 @@
 
 pub mod run_story;
 
+mod design_lines;
 mod feature_story;
 
 mod html;

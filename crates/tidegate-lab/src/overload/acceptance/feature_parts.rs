@@ -108,7 +108,8 @@ pub(super) fn phases_of(seconds: u32, step: f64, factor: impl Fn(f64) -> f64) ->
     (0..count).map(phase).collect()
 }
 
-/// The part of the capacity that A and C ask for in E4: 40 to 80 to 40 % in 300 s, and on as before.
+/// The part of the capacity that A and C ask for in E4: 40 to 80 to 40 % in 300 s, and on as
+/// before.
 pub(super) fn ramp(second: f64) -> f64 {
     let slope = 0.4 / 150.0;
     (0.8 - slope * (second - 150.0).abs()).clamp(0.05, 0.8)

@@ -1,6 +1,6 @@
 //! Features in the report: how often their levels changed, when, and what that was worth.
 
-use super::run_story::{COLORS, design_chip, line_of};
+use super::design_lines::{COLORS, design_chip, line_of};
 use crate::kit::chart::{ChartEvent, PlottedLine};
 use crate::kit::report::{HtmlTable, escaped, thousands};
 use crate::overload::design::OverloadDesign;

@@ -4,7 +4,8 @@
 use core::fmt::Write as _;
 
 use super::OverloadReport;
-use super::run_story::{design_chip, figures, run_story};
+use super::design_lines::design_chip;
+use super::run_story::{figures, run_story};
 use crate::kit::report::{
     self, DESIGN_COLUMNS, HtmlTable, close_page, escaped, gate, how_to_read, open_page, seeds_in_words,
     thousands, verdict,

@@ -3,25 +3,18 @@
 use core::fmt::Write as _;
 
 use super::SHOWN_MAX;
+use super::design_lines::{COLORS, design_chip, line_of};
 use super::feature_story::{by_feature, feature_cells, feature_changes, feature_columns, feature_events};
 use crate::kit::chart::{ChartEvent, LineChart, NamePlaces, PlotArea, PlottedLine, ShadedSpan, ValueUnit};
-use crate::kit::report::{Columns, HtmlTable, chip, escaped, figure, thousands};
+use crate::kit::report::{Columns, HtmlTable, escaped, figure, thousands};
 use crate::overload::design::OverloadDesign;
 use crate::overload::run::{OverloadResult, OverloadRun};
 use crate::overload::scenario::OverloadScenario;
 use crate::overload::summary::{VariantClient, VariantSummary};
-use crate::overload::tally::{ClientResult, ClientStep, ServiceStep, step_at};
+use crate::overload::tally::{ClientResult, ClientStep, ServiceStep};
 
 /// The most designs that are all shown over time, so that lines can be told apart.
 const ON_TIMELINES_MAX: usize = 4;
-
-/// The most points of a line over time.
-const POINTS_MAX: usize = 350;
-
-/// The chip of a design.
-pub fn design_chip(design: OverloadDesign) -> String {
-    chip(design.place, None, design.name)
-}
 
 /// The class of a design's line; that of the product is thicker.
 pub fn line_class(design: OverloadDesign) -> String {
@@ -155,20 +148,6 @@ fn timeline(
     chart.draw()
 }
 
-/// A line of a value for each tenth of a second of `seconds`.
-pub(super) fn line_of(class: String, color: usize, name: &str, values: &[f64], seconds: u32) -> PlottedLine {
-    let in_run = values.len().min(step_at(f64::from(seconds)));
-    let per_point = in_run.div_ceil(POINTS_MAX).max(1);
-    let chunks = values[..in_run].chunks(per_point).enumerate();
-    let point = |(place, chunk): (usize, &[f64])| {
-        let at = (place * per_point) as f64 / 10.0 + chunk.len() as f64 / 20.0;
-        (at, chunk.iter().sum::<f64>() / chunk.len() as f64)
-    };
-    let points = chunks.map(point).collect();
-    let (name_class, name) = (format!("f{color}"), name.to_owned());
-    PlottedLine { class, name_class, name, points, end: None }
-}
-
 /// The spans in which more is asked of the first service than it can do.
 fn overloaded_spans(scenario: &OverloadScenario) -> Vec<ShadedSpan> {
     let clients = || scenario.clients.iter().filter(|client| client.service == 0);
@@ -191,9 +170,6 @@ fn overloaded_spans(scenario: &OverloadScenario) -> Vec<ShadedSpan> {
     let over = spans.filter(|(from, until)| from < until && is_over(*from));
     over.map(|(from, until)| ShadedSpan { from, until, note: None }).collect()
 }
-
-/// Colours that differ: those of tidegate, codel, dagor and others.
-pub(super) const COLORS: [usize; 6] = [10, 3, 5, 6, 8, 9];
 
 /// One line for each client.
 fn by_client(run: &OverloadRun, result: &OverloadResult, value: fn(&ClientStep) -> f64) -> Vec<PlottedLine> {
