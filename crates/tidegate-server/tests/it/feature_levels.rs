@@ -437,7 +437,8 @@ async fn a_feature_that_is_off_has_the_answer_of_an_overload_refusal_and_names_i
     let body = json!({ "namespace": "shop", "feature": "thumbnails" });
     let answer = daemon.post("/v1/check", &body).await;
     assert_eq!(answer.status, 503);
-    assert_eq!(answer.header("retry-after"), Some("1"));
+    // Not before its pin ends, in ten days.
+    assert_eq!(answer.header("retry-after"), Some("864000"));
     assert_eq!(answer.header("x-tidegate-reason"), Some("feature_disabled"));
     assert_eq!(answer.header("x-tidegate-limit"), Some("thumbnails"));
     // No quota of the caller was used up.
