@@ -33,6 +33,7 @@ pub use views::explanation::Explained;
 pub use views::features::{FeatureReport, GrantedFeature};
 pub use views::peek::PeekReport;
 pub use views::usage::UsageReport;
+pub use views::watched_feature::{FeatureWork, WatchedFeature, WatchedLevel};
 
 use crate::blocks::KnownBlocks;
 use crate::capacity_control::CapacityControl;

@@ -17,10 +17,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **The order.** (1) Read only: deadline, admission cursor; blocks. (2) Local limits and leases,
-//! charged. (3) Capacity units. (4) The place in flight. (5) One batch for all `exact` limits,
-//! which the caller carries to the store. A refusal anywhere returns what was taken before it, last
-//! first; in sequence every state is then byte for byte as it was.
+//! **The order.** (1) Read only: deadline, level of the feature, admission cursor; blocks.
+//! (2) Local limits and leases, charged. (3) Capacity units. (4) The place in flight. (5) One batch
+//! for all `exact` limits, which the caller carries to the store. A refusal anywhere returns what
+//! was taken before it, last first; in sequence every state is then byte for byte as it was.
 
 #![forbid(unsafe_code)]
 
@@ -63,8 +63,8 @@ pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
     CancellableWork, Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained,
-    FeatureReport, GrantedFeature, LimitChange, OfferedRequest, PeekReport, ReloadReport, Tick, TickAction,
-    UsageReport, WAITING_BOUNDS,
+    FeatureReport, FeatureWork, GrantedFeature, LimitChange, OfferedRequest, PeekReport, ReloadReport, Tick,
+    TickAction, UsageReport, WAITING_BOUNDS, WatchedFeature, WatchedLevel,
 };
 pub use error::{AdminError, BuildError, RequestError};
 #[cfg(tidegate_planted_faults)]

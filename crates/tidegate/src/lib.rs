@@ -43,7 +43,8 @@ pub mod policy;
 
 #[cfg(feature = "driver")]
 pub use tidegate_driver::{
-    Admission, AdmissionBuilder, Driver, EngineHandle, FeatureLevel, Hold, UntilReadyError, Verdict,
+    Admission, AdmissionBuilder, Driver, EngineHandle, FeatureGuard, FeatureHandle, FeatureLevel, Hold,
+    UntilReadyError, Verdict,
 };
 #[cfg(feature = "driver")]
 pub use tidegate_engine::{BuildError, Request, RequestError};

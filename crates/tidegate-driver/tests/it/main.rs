@@ -4,6 +4,7 @@
 
 mod admission;
 mod cancellation;
+mod feature_handle;
 mod renewal;
 mod soak;
 mod soak_world;

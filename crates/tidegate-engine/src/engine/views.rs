@@ -5,3 +5,4 @@ pub(super) mod explanation;
 pub(super) mod features;
 pub(super) mod peek;
 pub(super) mod usage;
+pub(super) mod watched_feature;

@@ -6,6 +6,7 @@ mod answers;
 mod axum_service;
 mod concurrency;
 mod extraction;
+mod images_example;
 mod overload_example;
 mod queue;
 mod settlement;

@@ -22,6 +22,10 @@ pub struct CancellableWork {
 }
 
 impl CancellableWork {
+    pub(crate) fn new(feature: &Feature, id: FeatureId, grant: FeatureGrant) -> Self {
+        Self { feature: Arc::clone(feature.name()), id, grant }
+    }
+
     /// The feature.
     pub fn feature(&self) -> &str {
         &self.feature
@@ -36,7 +40,7 @@ impl Engine {
         permit.holds().iter().find_map(|holds| {
             let GrantedLevel { id, grant } = holds.other()?.feature?;
             let feature = overload.feature_at(id).filter(|feature| feature.cancels())?;
-            Some(CancellableWork { feature: Arc::clone(feature.name()), id, grant })
+            Some(CancellableWork::new(feature, id, grant))
         })
     }
 
