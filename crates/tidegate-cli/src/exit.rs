@@ -86,8 +86,13 @@ A scenario for --scenario, with --html report.html for the pictures:
       workers: 10
       mean_ms: 10
       phases: [{ from: 20, factor: 3 }]
+  features:
+    - name: pictures
+      class: sheddable
+      levels: [{ name: full, cost: 1 }, { name: small, cost: 0.3 }, { name: off, cost: 0 }]
   clients:
     - { name: gold, rate: 200, class: critical }
+    - { name: viewers, rate: 200, class: sheddable, feature: pictures }
     - name: bronze
       rate: 600
       class: sheddable

@@ -8,6 +8,7 @@ mod bounded_span;
 mod claims;
 mod costs;
 mod defaults;
+pub(crate) mod document;
 mod envoy;
 mod escape;
 mod features;
@@ -32,6 +33,7 @@ mod zone;
 
 use std::collections::BTreeMap;
 
+use self::features::ResourceNames;
 use self::limit::LimitSurroundings;
 use self::name_and_path::check_name;
 use tidegate_core::gate::GateBuilder;
@@ -82,7 +84,9 @@ pub(crate) fn check(
         report,
     );
     let signals = resources::signals(config.signals.as_deref(), &resources, &top.key("signals"), report);
-    let features = features::features(config.features.as_deref(), &resources, &top.key("features"), report);
+    let names: Vec<&str> = resources.iter().map(|resource| resource.name.as_str()).collect();
+    let names = ResourceNames { names: &names, key: "resources" };
+    let features = features::features(config.features.as_deref(), names, &top.key("features"), report);
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
     let raw_proxy = config.proxy.unwrap_or_default();

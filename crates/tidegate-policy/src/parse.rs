@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::check;
+use crate::check::document::DocumentCheck;
 use crate::compare::SHOWN_KEYS;
 use crate::policy::Policy;
 use crate::problem::{Problem, Problems, Report};
@@ -97,18 +98,32 @@ pub fn parse_bytes(
 /// the feature `schema`, and `T` must deny unknown fields. If `T` does not accept a document that
 /// the schema accepts, the only problem says to report a bug.
 pub fn parse_document<T: DeserializeOwned>(name: &str, bytes: &[u8], schema: &Value) -> Result<T, Problems> {
+    parse_document_with(name, bytes, schema, |_, _| ()).map(|(document, ())| document)
+}
+
+/// As [`parse_document`], for a document that has parts of a configuration: `check` checks these, and
+/// its problems are reported with all others.
+pub fn parse_document_with<T: DeserializeOwned, U>(
+    name: &str,
+    bytes: &[u8],
+    schema: &Value,
+    check: impl FnOnce(&T, &mut DocumentCheck<'_, '_>) -> U,
+) -> Result<(T, U), Problems> {
     let text = text_of(name, bytes)?;
     let mut report = Report::new(name);
     let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };
     report.locate_in(&root);
     let value = shape::shape(schema, &root, &|_| None, &mut report);
-    let document = T::deserialize(value);
-    match (report.finish(), document) {
-        (Err(problems), _) => Err(problems),
-        (Ok(_), Ok(document)) => Ok(document),
-        (Ok(_), Err(error)) => {
+    match T::deserialize(value) {
+        Ok(document) => {
+            let checked = check(&document, &mut DocumentCheck::new(&mut report));
+            report.finish().map(|_| (document, checked))
+        }
+        Err(error) => {
+            // The schema is that of the same type, so this means that the two disagree, unless
+            // there are problems already.
+            report.finish()?;
             let mut report = Report::new(name);
-            // The schema is that of the same type, so this means that the two disagree.
             let what = format!("the document cannot be read: {error}");
             report.unreadable(Position::START, what, "report this as a bug");
             Err(failed(report))

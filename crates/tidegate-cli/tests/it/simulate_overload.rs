@@ -55,6 +55,59 @@ fn the_scenario_of_the_help_is_simulated() {
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
 }
 
+const FEATURES: &str = "\
+features:
+  - name: pictures
+    resource: checkout
+    class: sheddable
+    levels: [{ name: full, cost: 1 }, { name: small, cost: 0.3 }, { name: off, cost: 0 }]
+    min_dwell: 1s
+";
+
+/// The scenario with a feature, whose service degrades at this pressure.
+fn with_features(features: &str) -> String {
+    let levels = "    levels: { brownout: 0.75 }\n  - { name: search";
+    let scenario = SCENARIO.replace("  - { name: search", levels).replace("clients:\n", "clients:\n  - { name: viewers, rate: 300, class: sheddable, feature: pictures, stops_while_off: true, arrivals: even }\n");
+    scenario.replace("clients:", &format!("{features}clients:"))
+}
+
+#[test]
+fn a_feature_of_a_scenario_degrades_and_its_changes_are_reported() {
+    let folder = TemporaryFolder::new();
+    let path = folder.path().join("report.html");
+    let (code, out, err) = with_scenario(&with_features(FEATURES), &["--html", path.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("pictures: changes") && out.contains("utility"), "{out}");
+    let page = fs::read_to_string(&path).unwrap();
+    for part in ["level of each feature", ">T1</text>", "small at ", "Smoothed pressure of the first service"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    let (_, out, _) = with_scenario(&with_features(FEATURES), &["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let changes = &report["runs"][0]["designs"][0]["features"][0]["transitions"];
+    assert_eq!(changes[0]["from"], "full", "{changes}");
+    assert!(report["variants"][0]["designs"][0]["utility"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn mistakes_in_features_of_a_scenario_are_those_of_a_policy() {
+    let wrong = FEATURES.replace("resource: checkout", "resource: checkuot").replace("cost: 0.3", "cost: 1");
+    let wrong = with_features(&wrong).replace("brownout: 0.75", "brownout: 0.65");
+    let (code, _, err) = with_scenario(&wrong, &[]);
+    assert_eq!(code, 2);
+    for part in [
+        "features[0].resource: resource \"checkuot\" does not exist; did you mean checkout?",
+        "features[0].levels[1].cost",
+        "services[0].levels",
+    ] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    let (code, _, err) = with_scenario(&with_features(""), &[]);
+    assert_eq!(code, 2);
+    assert!(err.contains("client \"viewers\" names feature \"pictures\", which is not among"), "{err}");
+}
+
 #[test]
 fn mistakes_in_a_scenario_are_said_with_what_was_probably_meant() {
     let text = SCENARIO.replace("tenants:", "tennants:").replace("seconds: 8", "seconds: 0");

@@ -14,7 +14,7 @@ mod scenario_parts;
 
 use tidegate_sim::kit::GateLine;
 use tidegate_sim::kit::report::ExperimentNote;
-use tidegate_sim::overload::{OverloadRun, OverloadScenario};
+use tidegate_sim::overload::{OverloadDesign, OverloadRun, OverloadScenario};
 
 use super::experiment::OverloadExperiment;
 
@@ -54,6 +54,23 @@ impl OverloadExperiment {
             Self::ControlTraps => control_traps::scenarios(seed),
         };
         let of_it = |scenario| OverloadScenario { experiment: Some(self.note()), ..scenario };
+        scenarios.into_iter().map(of_it).collect()
+    }
+
+    /// Its scenarios of a seed that the gate of each change has the time for, under the product
+    /// alone.
+    pub fn gate_scenarios(self, seed: u64) -> Vec<OverloadScenario> {
+        let scenarios = match self {
+            Self::FeatureRamp => feature_ramp::gate_scenarios(seed),
+            Self::FeatureNoise => feature_noise::gate_scenarios(seed),
+            Self::FeatureLevels => feature_levels::gate_scenarios(seed),
+            _ => self.scenarios(seed),
+        };
+        let of_it = |scenario| OverloadScenario {
+            experiment: Some(self.note()),
+            designs: vec![OverloadDesign::TIDEGATE],
+            ..scenario
+        };
         scenarios.into_iter().map(of_it).collect()
     }
 

@@ -7,3 +7,4 @@ mod capacity_command;
 mod command;
 mod overload;
 mod overload_command;
+mod overload_features;

@@ -1,10 +1,13 @@
 //! The overload world: what holds under every design, and what the rivals are known for.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
-use tidegate_lab::overload::{DESIGNS, OverloadExperiment, Rival, report};
+use tidegate_core::Class;
+use tidegate_lab::overload::{DESIGNS, FEATURE_DESIGNS, OverloadExperiment, Rival, report};
+use tidegate_overload::{FeatureConfig, OnDisable};
 use tidegate_sim::overload::{
-    ClientSpec, LoadPhase, OverloadDesign, OverloadFault, OverloadRun, OverloadScenario,
+    ClientSpec, FeatureSpec, LoadPhase, OverloadDesign, OverloadFault, OverloadRun, OverloadScenario,
     OverloadScenarioError, RetryRule, ServicePhase, ServiceSpec, ServiceTime, TimedFault, simulate,
 };
 
@@ -104,6 +107,13 @@ fn busy(seed: u64) -> OverloadScenario {
     (tasks.name, tasks.service, tasks.calls, tasks.cost) = ("tasks".to_owned(), 1, 3, 2);
     let mut scenario = compared(seed, 8, vec![slow, tailed], vec![gold, bronze, leaving, tasks]);
     scenario.warm_up = 0.0;
+    // Work of the feature is cut short while the service is slow.
+    let mut pictures = FeatureConfig::new("pictures", Class::Sheddable);
+    (pictures.min_dwell, pictures.on_disable) = (Duration::ZERO, OnDisable::Cancel { grace: Duration::ZERO });
+    scenario.features =
+        vec![FeatureSpec::new(pictures, "main", &[("full", 1.0), ("half", 0.5), ("off", 0.0)])];
+    scenario.clients[1].feature = Some("pictures".to_owned());
+    scenario.designs.push(FEATURE_DESIGNS[0]);
     scenario.faults = vec![
         TimedFault { at: 1.0, fault: OverloadFault::UndefinedSignal },
         TimedFault { at: 1.5, fault: OverloadFault::Pressure(150) },
@@ -120,7 +130,8 @@ fn every_request_is_accounted_for_under_every_design_whatever_goes_wrong() {
             let ledgers = result.services.iter().map(|service| service.ledger);
             assert!(ledgers.clone().all(|ledger| ledger.waiting() == 0 && ledger.admitted == ledger.ended));
             for client in &result.clients {
-                let ends = client.succeeded + client.late + client.refused + client.cancelled;
+                let ends =
+                    client.succeeded + client.late + client.refused + client.disabled + client.cancelled;
                 assert_eq!(
                     (client.operations, client.operations > 0),
                     (ends, true),
@@ -133,6 +144,20 @@ fn every_request_is_accounted_for_under_every_design_whatever_goes_wrong() {
             assert_eq!(cancelled > 0, has_queue, "{}: {cancelled} have hung up", result.design.name);
         }
     }
+}
+
+#[test]
+fn a_feature_that_is_off_refuses_its_own_requests_alone() {
+    let run = run(&busy(1));
+    for design in [OverloadDesign::TIDEGATE, FEATURE_DESIGNS[0]] {
+        let result = run.of(design).expect("it was simulated");
+        let changes = &result.feature("pictures").expect("the scenario has it").transitions;
+        assert!(changes.iter().any(|change| change.to == "off"), "{changes:?}");
+        assert!(result.services[0].ledger.disabled > 0, "{}", design.name);
+        assert_eq!(result.client("gold").expect("it asked").disabled, 0);
+    }
+    let ignoring = run.of(Rival::CoDel.design()).expect("it was simulated");
+    assert_eq!(ignoring.services[0].ledger.disabled, 0);
 }
 
 #[test]

@@ -55,6 +55,6 @@ fn a_scenario_of_ones_own_is_compared_under_every_design() {
 
 #[test]
 fn what_is_not_there_is_refused() {
-    assert_eq!(run(&["overload", "--experiment", "E4"]).0, 2);
+    assert_eq!(run(&["overload", "--experiment", "E7"]).0, 2);
     assert_eq!(run(&["overload", "--scenario", "/nowhere.yaml"]).0, 3);
 }

@@ -18,7 +18,6 @@ use crate::grammar::ValueSource;
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
 use crate::policy::proxy::Route;
-use crate::policy::resources::ResourcePolicy;
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
@@ -33,9 +32,17 @@ const FEATURES_MAX: usize = OverloadBuilder::FEATURES_MAX;
 /// The most resources that a message lists.
 const RESOURCES_LISTED_MAX: usize = 8;
 
+/// The names of the resources that features may follow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ResourceNames<'a> {
+    pub(super) names: &'a [&'a str],
+    /// The key under which a document has them.
+    pub(super) key: &'static str,
+}
+
 pub(super) fn features(
     raw: Option<&[TextOr<FeatureForm>]>,
-    resources: &[ResourcePolicy],
+    resources: ResourceNames<'_>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Vec<FeatureConfig> {
@@ -88,7 +95,7 @@ fn name_path(entry: &TextOr<FeatureForm>, at: &Path) -> Path {
 /// The feature as the overload plane takes it.
 fn feature(
     raw: &FeatureForm,
-    resources: &[ResourcePolicy],
+    resources: ResourceNames<'_>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> FeatureConfig {
@@ -148,17 +155,18 @@ fn needless_keys(raw: &FeatureForm, path: &Path, report: &mut Report<'_>) {
 /// The resource whose load the levels follow.
 fn resource(
     raw: &FeatureForm,
-    resources: &[ResourcePolicy],
+    resources: ResourceNames<'_>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Option<String> {
-    let names = || resources.iter().map(|resource| resource.name.as_str());
+    let ResourceNames { names: all, key } = resources;
+    let names = || all.iter().copied();
     if let Some(name) = &raw.resource {
         if !names().any(|known| known == name) {
             let fix = match nearest(name, names()) {
                 Some(near) => format!("did you mean {}?", shown(near)),
-                None if resources.is_empty() => "add it under `resources:`".to_owned(),
-                None => format!("use {}, or add it under `resources:`", resource_list(resources)),
+                None if all.is_empty() => format!("add it under `{key}:`"),
+                None => format!("use {}, or add it under `{key}:`", resource_list(resources)),
             };
             let what = format!("resource \"{}\" does not exist", shown(name));
             report.value(&path.key("resource"), what, fix);
@@ -166,7 +174,7 @@ fn resource(
         return Some(name.clone());
     }
     let name = shown(&raw.name);
-    match resources {
+    match all {
         [] => {
             let what =
                 format!("feature \"{name}\" has levels, and there is no resource whose load they follow");
@@ -178,23 +186,24 @@ fn resource(
             None
         }
         [only] => {
-            report.effective(&path.key("resource"), only.name.clone());
-            Some(only.name.clone())
+            report.effective(&path.key("resource"), (*only).to_owned());
+            Some((*only).to_owned())
         }
-        several => {
+        _ => {
             let what = format!("feature \"{name}\" does not say the resource whose load its levels follow");
-            report.value(path, what, format!("add `resource:` with {}", resource_list(several)));
+            report.value(path, what, format!("add `resource:` with {}", resource_list(resources)));
             None
         }
     }
 }
 
 /// `a, b or c`.
-fn resource_list(resources: &[ResourcePolicy]) -> String {
-    let first = resources.iter().take(RESOURCES_LISTED_MAX).map(|resource| shown(&resource.name));
-    let mut first: Vec<String> = first.collect();
-    if resources.len() > RESOURCES_LISTED_MAX {
-        first.push("another of `resources:`".to_owned());
+fn resource_list(resources: ResourceNames<'_>) -> String {
+    let ResourceNames { names, key } = resources;
+    let mut first: Vec<String> =
+        names.iter().take(RESOURCES_LISTED_MAX).map(|name| shown(name).to_string()).collect();
+    if names.len() > RESOURCES_LISTED_MAX {
+        first.push(format!("another of `{key}:`"));
     }
     listed(first.iter().map(String::as_str), "or")
 }

@@ -25,7 +25,7 @@ use crate::raw::resources::{
     SignalForm, SignalSourceForm,
 };
 
-mod load_levels;
+pub(super) mod load_levels;
 mod namespace_shares;
 pub(super) mod queue_mismatch;
 mod queue_wait;

@@ -57,7 +57,7 @@ pub(crate) struct ClassForm {
 
 /// A class, the most important first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", rename = "class")]
 pub(crate) enum ClassConfig {
     CriticalPlus,

@@ -1,11 +1,11 @@
 //! The features of the services as they are written.
 
-#[cfg(test)]
+#[cfg(any(test, feature = "schema"))]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::claims::ClassConfig;
-#[cfg(test)]
+#[cfg(any(test, feature = "schema"))]
 use super::text_or::LongerForm;
 
 /// A feature of a service, such as thumbnails or search. A request names the feature that it is
@@ -15,7 +15,7 @@ use super::text_or::LongerForm;
 /// resource is overloaded: from load level `brownout` on it goes down to the smallest step that
 /// gives the relief needed, and each member brings it back when it fits again.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(JsonSchema))]
 #[serde(deny_unknown_fields, rename = "feature")]
 pub(crate) struct FeatureForm {
     /// Its name, unique, 1 to 128 bytes. With `levels` it consists of visible ASCII other than `=`,
@@ -46,7 +46,7 @@ pub(crate) struct FeatureForm {
     pub(crate) mode: Option<FeatureModeForm>,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "schema"))]
 impl LongerForm for FeatureForm {
     const ENTRY: &'static str = "feature_entry";
     const DESCRIPTION: &'static str =
@@ -55,7 +55,7 @@ impl LongerForm for FeatureForm {
 
 /// A level of a feature.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(JsonSchema))]
 #[serde(deny_unknown_fields, rename = "feature_level")]
 pub(crate) struct FeatureLevelForm {
     /// Its name, as `480p`, unique in the feature: 1 to 64 bytes of visible ASCII other than `=`,
@@ -64,13 +64,13 @@ pub(crate) struct FeatureLevelForm {
     /// The part of the cost of a request at the first level that a request costs at this level, 0
     /// to 1: `1` at the first level, and less at each further one. At cost 0 the feature is off,
     /// and its requests are refused as `feature_disabled`.
-    #[cfg_attr(test, schemars(range(min = 0.0, max = 1.0)))]
+    #[cfg_attr(any(test, feature = "schema"), schemars(range(min = 0.0, max = 1.0)))]
     pub(crate) cost: f64,
 }
 
 /// The end of work in flight when its feature is switched off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(JsonSchema))]
 #[serde(rename_all = "snake_case", rename = "on_disable")]
 pub(crate) enum OnDisableForm {
     /// It is finished.
@@ -82,7 +82,7 @@ pub(crate) enum OnDisableForm {
 
 /// The requests of a feature that change their level together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(JsonSchema))]
 #[serde(rename_all = "snake_case", rename = "feature_scope")]
 pub(crate) enum FeatureScopeForm {
     /// All requests of the feature.
@@ -96,7 +96,7 @@ pub(crate) enum FeatureScopeForm {
 
 /// Whether a feature follows its level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(JsonSchema))]
 #[serde(rename_all = "snake_case", rename = "feature_mode")]
 pub(crate) enum FeatureModeForm {
     /// Requests get the level.

@@ -151,25 +151,25 @@ pub(crate) enum ResourceShareForm {
 /// The load levels of a resource by its pressure, which is the highest of its signals: 1 is as much
 /// as it should bear. Thresholds are above 0, at most 2, and ascend.
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename = "load_levels")]
 pub(crate) struct LoadLevelsForm {
     /// The pressure at which `soft` is entered: a sign for operators and scalers. Default: `0.7`.
-    #[cfg_attr(test, schemars(range(min = 0.0, max = 2.0)))]
+    #[cfg_attr(any(test, feature = "schema"), schemars(range(min = 0.0, max = 2.0)))]
     pub(crate) soft: Option<f64>,
     /// The pressure at which `brownout` is entered, from which on features degrade. Default: `0.8`.
-    #[cfg_attr(test, schemars(range(min = 0.0, max = 2.0)))]
+    #[cfg_attr(any(test, feature = "schema"), schemars(range(min = 0.0, max = 2.0)))]
     pub(crate) brownout: Option<f64>,
     /// The pressure at which `hard` is entered. Default: `0.9`.
-    #[cfg_attr(test, schemars(range(min = 0.0, max = 2.0)))]
+    #[cfg_attr(any(test, feature = "schema"), schemars(range(min = 0.0, max = 2.0)))]
     pub(crate) hard: Option<f64>,
     /// The pressure from which on `emergency` may be entered. Default: `0.97`.
-    #[cfg_attr(test, schemars(range(min = 0.0, max = 2.0)))]
+    #[cfg_attr(any(test, feature = "schema"), schemars(range(min = 0.0, max = 2.0)))]
     pub(crate) emergency: Option<f64>,
     /// How far below its threshold the pressure must be until a level is left, and what must stay
     /// free below the threshold of `brownout` when a feature comes back: 0 to 0.5, and less than
     /// `soft`. Default: `0.1`.
-    #[cfg_attr(test, schemars(range(min = 0.0, max = 0.5)))]
+    #[cfg_attr(any(test, feature = "schema"), schemars(range(min = 0.0, max = 0.5)))]
     pub(crate) margin: Option<f64>,
     /// The time for which that must hold, 100ms to 1h. Default: `5s`.
     pub(crate) settle: Option<String>,

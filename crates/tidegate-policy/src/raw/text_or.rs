@@ -1,6 +1,6 @@
 //! Values that are a text alone, or a mapping with what belongs to it.
 
-#[cfg(test)]
+#[cfg(any(test, feature = "schema"))]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
@@ -24,7 +24,7 @@ impl<'de, F: DeserializeOwned> Deserialize<'de> for TextOr<F> {
 }
 
 /// A form in place of which a text may stand.
-#[cfg(test)]
+#[cfg(any(test, feature = "schema"))]
 pub(crate) trait LongerForm: JsonSchema {
     /// The name of the definition that allows both.
     const ENTRY: &'static str;
@@ -32,7 +32,7 @@ pub(crate) trait LongerForm: JsonSchema {
     const DESCRIPTION: &'static str;
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "schema"))]
 impl<F: LongerForm> JsonSchema for TextOr<F> {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         F::ENTRY.into()

@@ -51,7 +51,7 @@ pub struct FeatureStep {
 impl FeatureResult {
     /// The shortest time between two changes in seconds; infinite with fewer than two.
     pub fn shortest_dwell(&self) -> f64 {
-        let times = self.transitions.windows(2).map(|pair| pair[1].at - pair[0].at);
+        let times = self.transitions.windows(2).map(|pair| rounded(pair[1].at - pair[0].at));
         times.fold(f64::INFINITY, f64::min)
     }
 }

@@ -4,21 +4,32 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Class;
-use tidegate_policy::Problems;
+use tidegate_overload::{FeatureConfig, LevelThresholds};
+use tidegate_policy::{DocumentCheck, FeatureEntries, LoadLevelEntries, Problems};
 
-use super::client::{ClientSpec, LoadPhase, RetryRule};
+use super::client::{ArrivalPattern, ClientSpec, LoadPhase, RetryRule};
+use super::feature_spec::FeatureSpec;
 use super::scenario::{OverloadFault, OverloadScenario, TimedFault};
 use super::service::{ServicePhase, ServiceSpec, ServiceTime};
 use crate::scenario_document;
 
-/// The schema of a [`ServiceFile`].
+/// The schema of a [`ServiceDocument`].
 pub(crate) const SCHEMA: &str = include_str!("service_file.schema.json");
 
-/// Services and clients of one's own.
+/// Services and clients of one's own, and their features, which are checked as those of a policy.
+#[derive(Debug)]
+pub struct ServiceFile {
+    document: ServiceDocument,
+    /// The thresholds of each service.
+    levels: Vec<LevelThresholds>,
+    features: Vec<FeatureConfig>,
+}
+
+/// The file as it is written.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct ServiceFile {
+pub(crate) struct ServiceDocument {
     /// Simulated seconds. Default: 30.
     #[cfg_attr(test, schemars(range(min = 1, max = 86400)))]
     seconds: Option<u32>,
@@ -27,6 +38,9 @@ pub struct ServiceFile {
     warm_up_percent: Option<u8>,
     /// The services.
     services: Vec<ServiceForm>,
+    /// The features of the services, with the keys of `features:` of a policy. `resource` is the
+    /// name of a service. A request takes the service time times the cost of its level.
+    features: Option<FeatureEntries>,
     /// The clients.
     clients: Vec<ClientForm>,
     /// Events from outside, in order.
@@ -56,6 +70,9 @@ struct ServiceForm {
     rejection_us: Option<u32>,
     /// Spans in which it works at another speed.
     phases: Option<Vec<SpeedForm>>,
+    /// The pressures at which its load levels are entered, with the keys of `levels:` of a resource
+    /// of a policy.
+    levels: Option<LoadLevelEntries>,
 }
 
 /// A distribution of service times.
@@ -98,7 +115,13 @@ struct ClientForm {
     name: String,
     /// The name of the service that it calls. Default: the first one.
     service: Option<String>,
-    /// Operations a second, with Poisson arrivals.
+    /// The name of the feature that its requests are for. Default: none.
+    feature: Option<String>,
+    /// Whether it stops asking while that feature is off. Default: false.
+    stops_while_off: Option<bool>,
+    /// How its operations are spread over time. Default: `poisson`.
+    arrivals: Option<ArrivalForm>,
+    /// Operations a second.
     #[cfg_attr(test, schemars(range(min = 0, max = 1_000_000)))]
     rate: f64,
     /// Factors of the rate over time.
@@ -125,6 +148,17 @@ struct ClientForm {
     calls: Option<u32>,
     /// The reaction to a refused or late call. Default: the operation has failed.
     retry: Option<RetryForm>,
+}
+
+/// How operations are spread over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum ArrivalForm {
+    /// By chance.
+    Poisson,
+    /// At equal distances.
+    Even,
 }
 
 /// A factor of the rate from an instant on.
@@ -216,23 +250,44 @@ impl ServiceFile {
 
     /// Reads and checks the text of the file called `name`.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, Problems> {
-        scenario_document::parse(name, bytes, SCHEMA)
+        let check = |document: &ServiceDocument, check: &mut DocumentCheck<'_, '_>| {
+            let services = document.services.iter().enumerate();
+            let levels: Vec<_> = services
+                .map(|(place, form)| check.load_levels(form.levels.as_ref(), "services", place))
+                .collect();
+            let names: Vec<&str> = document.services.iter().map(|form| form.name.as_str()).collect();
+            (levels, check.features(document.features.as_ref(), &names, "services"))
+        };
+        let (document, (levels, features)) = scenario_document::parse_with(name, bytes, SCHEMA, check)?;
+        Ok(Self { document, levels, features })
     }
 
     /// The scenario of a seed under the engine of the product, with `seconds` instead of those of
     /// the file.
     pub fn scenario(&self, seed: u64, seconds: Option<u32>) -> Result<OverloadScenario, UnknownServiceError> {
-        let services = self.services.iter().map(service).collect();
-        let clients = self.clients.iter().map(|one| self.client(one)).collect::<Result<_, _>>()?;
-        let seconds = seconds.or(self.seconds).unwrap_or(Self::SECONDS);
+        let document = &self.document;
+        let with_levels = document.services.iter().zip(&self.levels);
+        let services =
+            with_levels.map(|(form, levels)| ServiceSpec { levels: *levels, ..service(form) }).collect();
+        let clients = document.clients.iter().map(|one| self.client(one)).collect::<Result<_, _>>()?;
+        let seconds = seconds.or(document.seconds).unwrap_or(Self::SECONDS);
         let mut scenario = OverloadScenario::new(seed, seconds, services, clients);
-        scenario.warm_up = f64::from(self.warm_up_percent.unwrap_or(40)) / 100.0;
-        scenario.faults = self.faults.iter().flatten().map(fault).collect();
+        scenario.warm_up = f64::from(document.warm_up_percent.unwrap_or(40)) / 100.0;
+        scenario.faults = document.faults.iter().flatten().map(fault).collect();
+        scenario.features = self.features.iter().map(|config| self.feature(config)).collect();
         Ok(scenario)
     }
 
+    /// A feature; one without levels belongs to the first service.
+    fn feature(&self, config: &FeatureConfig) -> FeatureSpec {
+        let mut config = config.clone();
+        let first = || self.document.services.first().map(|service| service.name.clone());
+        config.resource = config.resource.take().or_else(first);
+        FeatureSpec { config }
+    }
+
     fn client(&self, form: &ClientForm) -> Result<ClientSpec, UnknownServiceError> {
-        let names = || self.services.iter().map(|service| service.name.as_str());
+        let names = || self.document.services.iter().map(|service| service.name.as_str());
         let place = form.service.as_ref().map_or(Some(0), |name| names().position(|known| known == name));
         let Some(service) = place else {
             return Err(UnknownServiceError {
@@ -244,6 +299,12 @@ impl ServiceFile {
         let mut client = ClientSpec::gold(form.rate);
         client.name.clone_from(&form.name);
         client.service = service;
+        client.feature.clone_from(&form.feature);
+        client.stops_while_off = form.stops_while_off == Some(true);
+        client.arrivals = match form.arrivals {
+            None | Some(ArrivalForm::Poisson) => ArrivalPattern::Poisson,
+            Some(ArrivalForm::Even) => ArrivalPattern::Even,
+        };
         let phase = |phase: &LoadForm| LoadPhase { from: phase.from, factor: phase.factor };
         client.phases = form.phases.iter().flatten().map(phase).collect();
         client.class = match form.class {

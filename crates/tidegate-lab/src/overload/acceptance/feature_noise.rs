@@ -31,13 +31,18 @@ pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
     vec![noise(seed), sine(seed), day(seed, DAY)]
 }
 
+/// Those with a tenth of a day.
+pub(super) fn gate_scenarios(seed: u64) -> Vec<OverloadScenario> {
+    vec![noise(seed), sine(seed), day(seed, DAY / 10)]
+}
+
 /// The noise at the ramp.
-pub(super) fn noise(seed: u64) -> OverloadScenario {
+fn noise(seed: u64) -> OverloadScenario {
     noisy(ServiceSize::EVEN.scenario("noise", seed, SECONDS, ramp))
 }
 
 /// The sine.
-pub(super) fn sine(seed: u64) -> OverloadScenario {
+fn sine(seed: u64) -> OverloadScenario {
     let period = PERIODS[(seed % PERIODS.len() as u64) as usize];
     let part = move |second: f64| {
         let wave = libm::sin(second * core::f64::consts::TAU / period);
@@ -47,7 +52,7 @@ pub(super) fn sine(seed: u64) -> OverloadScenario {
 }
 
 /// A day of this length.
-pub(super) fn day(seed: u64, seconds: u32) -> OverloadScenario {
+fn day(seed: u64, seconds: u32) -> OverloadScenario {
     let part = move |second: f64| {
         let wave = 0.5 - 0.5 * libm::cos(second / f64::from(seconds) * core::f64::consts::TAU);
         0.60 + 0.25 * wave - B

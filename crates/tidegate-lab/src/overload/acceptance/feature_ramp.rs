@@ -25,13 +25,18 @@ const GRACE_MS: f64 = 2000.0;
 const BACK_AFTER_MS: f64 = 6000.0;
 
 pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
-    let even = |variant: &str, seconds| ServiceSize::EVEN.scenario(variant, seed, seconds, ramp);
     let chance = ServiceSize::BY_CHANCE.scenario("chance", seed, SECONDS, ramp);
+    [chance].into_iter().chain(gate_scenarios(seed)).collect()
+}
+
+/// Those at equal distances, which have a fifth of the requests.
+pub(super) fn gate_scenarios(seed: u64) -> Vec<OverloadScenario> {
+    let even = |variant: &str, seconds| ServiceSize::EVEN.scenario(variant, seed, seconds, ramp);
     let mut stops = even("stops", SECONDS);
     stops.clients[1].stops_while_off = true;
     let mut doubled = even("doubled", SECONDS + 100);
     doubled.clients[1].phases = vec![LoadPhase { from: 150.0, factor: 2.0 }];
-    vec![even("even", SECONDS), chance, stops, doubled]
+    vec![even("even", SECONDS), stops, doubled]
 }
 
 pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
@@ -42,8 +47,13 @@ pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
         let ms = FigureUnit::Ms;
         lines.push(at_most(named("changes of B"), &of(transitions), 2.0, FigureUnit::Count));
         lines.push(at_least(named("changes of B"), &of(transitions), 2.0, FigureUnit::Count));
-        let off = of(|result| off_after_ms(result));
-        lines.push(at_most(named("from a smoothed pressure of 0.90 to B off"), &off, 500.0, ms));
+        // Noise touches the threshold for a tick now and then, which is no load level yet.
+        let (ticks, what) = match variant {
+            "chance" => (2, "from two ticks with a smoothed pressure of 0.90 to B off"),
+            _ => (1, "from a smoothed pressure of 0.90 to B off"),
+        };
+        let off = values(runs, variant, |_, result| off_after_ms(result, ticks));
+        lines.push(at_most(named(what), &off, 500.0, ms));
         let released = of(|result| b(result).released_after_ms.iter().copied().fold(0.0, f64::max));
         lines.push(at_most(named("from B off to the end of its work"), &released, GRACE_MS, ms));
         if let Some(back) = back {
@@ -71,13 +81,15 @@ fn essential(figure: impl Fn(&str) -> f64, worse: impl Fn(f64, f64) -> f64) -> f
     worse(figure("a"), figure("c"))
 }
 
-/// Milliseconds from the first tick with a smoothed pressure at the threshold to the switch-off. A
-/// step shows the pressure of the tick before its end.
-fn off_after_ms(result: &OverloadResult) -> f64 {
+/// Milliseconds from the first so many ticks in a row with a smoothed pressure at the threshold to
+/// the switch-off. A step shows the pressure of the tick before its end.
+fn off_after_ms(result: &OverloadResult, ticks: usize) -> f64 {
     let (t1, _) = t1_and_t2(result);
     let steps = &result.services[0].steps;
-    let reached = steps.iter().position(|step| step.pressure.is_some_and(|pressure| pressure >= THRESHOLD));
-    reached.map_or(f64::INFINITY, |place| (t1 - end_of(place) + TICK) * 1000.0)
+    let is_at =
+        |step: &tidegate_sim::overload::ServiceStep| step.pressure.is_some_and(|one| one >= THRESHOLD);
+    let reached = steps.windows(ticks).position(|steps| steps.iter().all(is_at));
+    reached.map_or(f64::INFINITY, |place| (t1 - end_of(place + ticks - 1) + TICK) * 1000.0)
 }
 
 /// Milliseconds from the first instant from which the smoothed pressure and what B asks for fit

@@ -31,7 +31,11 @@ impl LevelNumber {
     }
 }
 
-pub(super) fn levels(raw: Option<&LoadLevelsForm>, path: &Path, report: &mut Report<'_>) -> LevelThresholds {
+pub(in crate::check) fn levels(
+    raw: Option<&LoadLevelsForm>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> LevelThresholds {
     let default = LevelThresholds::DEFAULT;
     let Some(raw) = raw else { return default };
     let bounds = (LevelThresholds::SETTLE_MIN, LevelThresholds::SETTLE_MAX);
