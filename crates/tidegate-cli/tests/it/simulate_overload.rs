@@ -68,7 +68,7 @@ features:
 fn with_features(features: &str) -> String {
     let levels = "    levels: { brownout: 0.75 }\n  - { name: search";
     let scenario = SCENARIO.replace("  - { name: search", levels).replace("clients:\n", "clients:\n  - { name: viewers, rate: 300, class: sheddable, feature: pictures, stops_while_off: true, arrivals: even }\n");
-    scenario.replace("clients:", &format!("{features}clients:"))
+    scenario.replace("clients:", &format!("warm_up_percent: 0\n{features}clients:"))
 }
 
 #[test]

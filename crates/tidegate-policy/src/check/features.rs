@@ -200,8 +200,7 @@ fn resource(
 /// `a, b or c`.
 fn resource_list(resources: ResourceNames<'_>) -> String {
     let ResourceNames { names, key } = resources;
-    let mut first: Vec<String> =
-        names.iter().take(RESOURCES_LISTED_MAX).map(|name| shown(name).to_string()).collect();
+    let mut first: Vec<String> = names.iter().take(RESOURCES_LISTED_MAX).map(|name| shown(name)).collect();
     if names.len() > RESOURCES_LISTED_MAX {
         first.push(format!("another of `{key}:`"));
     }

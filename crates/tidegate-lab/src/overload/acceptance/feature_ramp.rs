@@ -104,7 +104,7 @@ fn back_after_ms(result: &OverloadResult, back: f64) -> f64 {
         (at > t1 && at < t2 && pressure.is_none_or(|pressure| pressure + back > LIMIT)).then_some(at)
     };
     let pressures = result.services[0].steps.iter().map(|step| step.pressure).enumerate();
-    let last = pressures.filter_map(is_above).last().unwrap_or(t1);
+    let last = pressures.filter_map(is_above).next_back().unwrap_or(t1);
     (t2 - last) * 1000.0
 }
 
