@@ -101,8 +101,8 @@ pub fn parse_document<T: DeserializeOwned>(name: &str, bytes: &[u8], schema: &Va
     parse_document_with(name, bytes, schema, |_, _| ()).map(|(document, ())| document)
 }
 
-/// As [`parse_document`], for a document that has parts of a configuration: `check` checks these, and
-/// its problems are reported with all others.
+/// As [`parse_document`], for a document that has parts of a configuration: `check` checks these,
+/// and its problems are reported with all others.
 pub fn parse_document_with<T: DeserializeOwned, U>(
     name: &str,
     bytes: &[u8],
