@@ -237,7 +237,10 @@ fn a_pin_outlives_a_restart_and_ends_where_its_note_is_gone() {
     another.engine.restore_feature_pins(&[], NOW).unwrap();
     assert!(another.engine.feature_pins(NOW).is_empty());
     assert!(another.engine.feature_views(NOW)[0].pin.is_none());
+    let _note = pinned(&world, "off");
     let forgotten = world.engine.unpin_feature("thumbnails", NOW).unwrap();
+    let Retry::At(until) = world.begin(&asks()).refused().retry() else { panic!("an instant is known") };
+    assert!(until < NOW.saturating_add(SECOND), "its pin has ended: {until}");
     assert_eq!(forgotten, NoteChange::Remove { kind: NoteKind::FeaturePin, name: note.name });
 }
 

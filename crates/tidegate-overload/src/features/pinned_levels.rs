@@ -90,6 +90,8 @@ impl FeatureSet {
     ) {
         let feature = &self.slot(id).feature;
         let Some(pin) = control.states[id.index()].pin.take() else { return };
+        // Not the end of the pin any more; the next tick says when.
+        feature.set_retry(now, now);
         let level = Arc::clone(feature.level_name(pin.level));
         let name = Arc::clone(feature.name());
         self.events.push(FeatureEvent::Unpinned { feature: name, level, has_expired, at: now });
