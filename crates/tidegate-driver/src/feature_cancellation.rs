@@ -1,7 +1,8 @@
 //! Waiting until work is to be cancelled because its feature was switched off.
 
-use core::future::{Future, pending};
-use core::pin::Pin;
+use core::future::{Future, pending, poll_fn};
+use core::pin::{Pin, pin};
+use core::task::Poll;
 
 use tidegate_engine::{CancellableWork, Permit};
 
@@ -40,11 +41,19 @@ impl Driver {
                     None => pending().await,
                 }
             };
-            tokio::select! {
-                () = grace => {}
-                // The driver keeps the sender.
-                _ = news.changed() => {}
-            }
+            // The driver keeps the sender, so that this is no error.
+            let changed = async { drop(news.changed().await) };
+            first_of(grace, changed).await;
         }
     }
+}
+
+/// Ends with the first of two futures, without the procedural macros behind `tokio::select!`.
+pub(crate) async fn first_of(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|context| match one.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => other.as_mut().poll(context),
+    })
+    .await;
 }

@@ -7,7 +7,7 @@ use tidegate_engine::{FeatureWork, WatchedFeature, WatchedLevel};
 
 use crate::admission::{Admission, NAMESPACE};
 use crate::driver::Driver;
-use crate::feature_cancellation::Cancellation;
+use crate::feature_cancellation::{Cancellation, first_of};
 
 /// How often the engine ticks at least while a guard waits for its cancellation.
 const TICK_WHILE_WAITING: Duration = Duration::from_millis(100);
@@ -121,10 +121,7 @@ impl FeatureGuard {
                     driver.tick_until(driver.now().saturating_add(TICK_WHILE_WAITING)).await;
                 }
             };
-            tokio::select! {
-                () = driver.clone().until_cancelled(work) => {}
-                () = ticks => {}
-            }
+            first_of(driver.clone().until_cancelled(work), ticks).await;
         })
     }
 }
