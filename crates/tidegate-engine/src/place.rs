@@ -74,12 +74,6 @@ impl Place {
         self.feature = Some((granted.id, feature.begin(granted.grant)));
     }
 
-    /// The instant from which the work is to be cancelled, because its feature is off.
-    pub(crate) fn cancel_at(&self) -> Option<Timestamp> {
-        let (id, work) = self.feature.as_ref()?;
-        self.plane.overload.feature(*id).cancel_at(work)
-    }
-
     /// Remembers what the fair queue of the resource has charged.
     pub(crate) fn charge(&mut self, entrant: Entrant) {
         self.charged = Some(Box::new(entrant));

@@ -8,7 +8,7 @@ use tidegate_core::{
 };
 use tidegate_engine::{
     AdminError, Answered, Engine, FeaturePinError, FeaturePinning, GrantedFeature, MeterConfig,
-    NamespaceConfig, OfferOutcome, Outcome, Request, RowName,
+    NamespaceConfig, OfferOutcome, Outcome, Permit, Request, RowName,
 };
 use tidegate_overload::{FeatureMode, OnDisable, Overload, ResourceConfig};
 use tidegate_store::{Note, NoteChange, NoteKind};
@@ -38,6 +38,11 @@ fn asks() -> Request<'static> {
 
 fn in_flight(world: &World) -> u64 {
     world.engine.feature_views(world.now())[0].in_flight
+}
+
+/// The instant from which the work of a permit is to be cancelled.
+fn cancel_at(world: &World, permit: &Permit) -> Option<Timestamp> {
+    world.engine.cancellable_work(permit).and_then(|work| world.engine.cancel_at(&work))
 }
 
 #[test]
@@ -200,7 +205,7 @@ fn a_feature_in_shadow_mode_refuses_nobody_and_tells_nobody() {
     let ask = Request::new("api", ()).resource("app").feature("thumbnails");
     let permit = world.begin(&ask).admitted();
     assert_eq!(world.engine.granted_feature(&permit), None);
-    assert_eq!((in_flight(&world), world.engine.feature_cancel_at(&permit)), (1, None));
+    assert_eq!((in_flight(&world), cancel_at(&world, &permit)), (1, None));
     let report = done(world.engine.peek(&ask, world.now())).feature.unwrap();
     assert!(report.is_off && report.is_shadow, "{report:?}");
 }
@@ -211,13 +216,13 @@ fn work_of_a_feature_that_is_switched_off_is_to_end_when_its_grace_is_over() {
     let world = World::of(two_resources(FeatureMode::Enforce, cancel));
     let ask = Request::new("api", ()).resource("app");
     let (work, other) = (world.begin(&ask.feature("thumbnails")).admitted(), world.begin(&ask).admitted());
-    assert_eq!(world.engine.feature_cancel_at(&work), None);
+    assert_eq!(cancel_at(&world, &work), None);
     world.advance(SECOND);
     let _note = pinned(&world, "off");
-    assert_eq!(world.engine.feature_cancel_at(&work), Some(NOW.saturating_add(3 * SECOND)));
-    assert_eq!(world.engine.feature_cancel_at(&other), None);
+    assert_eq!(cancel_at(&world, &work), Some(NOW.saturating_add(3 * SECOND)));
+    assert_eq!(cancel_at(&world, &other), None);
     let _note = pinned(&world, "480p");
-    assert_eq!(world.engine.feature_cancel_at(&work), None, "it is on again before its grace is over");
+    assert_eq!(cancel_at(&world, &work), None, "it is on again before its grace is over");
 }
 
 #[test]

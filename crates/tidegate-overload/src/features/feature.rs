@@ -68,15 +68,7 @@ impl FeatureGrant {
 pub struct FeatureUse {
     level: u8,
     class: Class,
-    cohort: u8,
     settings: u32,
-}
-
-impl FeatureUse {
-    /// The position of the level at which the request works.
-    pub const fn level(&self) -> u8 {
-        self.level
-    }
 }
 
 /// The word that every request of the feature reads and only ticks and pins write, alone in its
@@ -203,8 +195,8 @@ impl Feature {
     /// Counts a first attempt that asks for the feature, whatever becomes of it: what was refused
     /// is a part of the demand. Called once for each request.
     ///
-    /// An attempt that is refused because the feature is off is not
-    /// [offered](crate::Overload::offer) to the resource, to which it brings no work.
+    /// It is [offered](crate::Overload::offer) to the resource too, and withdrawn from there as
+    /// [`OfferOutcome::Disabled`](crate::OfferOutcome::Disabled) if the feature is off.
     #[inline]
     pub fn count_offered(&self, level: RequestLevel) {
         if Fault::RefusedLeftOut.is_planted() && self.grant(level).is_refused() {
@@ -217,8 +209,7 @@ impl Feature {
     #[inline]
     pub fn begin(&self, grant: FeatureGrant) -> FeatureUse {
         self.meter.in_flight.begin(grant.class);
-        let FeatureGrant { class, cohort, settings, .. } = grant;
-        FeatureUse { level: grant.level_in_force(), class, cohort, settings }
+        FeatureUse { level: grant.level_in_force(), class: grant.class, settings: grant.settings }
     }
 
     /// Learns the cost of a level from work that kept its place for so long, and ends later.
@@ -259,32 +250,23 @@ impl Feature {
         self.meter.in_flight.count()
     }
 
-    /// The instant from which work in flight is to be cancelled, which may be past: its feature was
-    /// switched off with [`OnDisable::Cancel`], and the grace ends then.
+    /// The instant from which the work of a request that was granted this is to be cancelled, which
+    /// may be past: its feature was switched off with [`OnDisable::Cancel`], and the grace ends
+    /// then.
     ///
     /// `None` while the feature is on for the request, and always for a feature that finishes its
     /// work or only shows its level.
-    #[inline]
-    pub fn cancel_at(&self, work: &FeatureUse) -> Option<Timestamp> {
-        self.cancel_at_of(work.class, work.cohort)
-    }
-
-    /// [`Feature::cancel_at`] of the work of a request that was granted this.
-    pub fn cancel_granted_at(&self, grant: FeatureGrant) -> Option<Timestamp> {
-        self.cancel_at_of(grant.class, grant.cohort)
+    pub fn cancel_at(&self, grant: FeatureGrant) -> Option<Timestamp> {
+        if !self.cancels() || self.word().level(grant.class, grant.cohort.into()) != self.off {
+            return None;
+        }
+        let at = self.cancel_at[grant.class as usize].load(Ordering::Relaxed);
+        (at != u64::MAX).then_some(Timestamp::from_nanos(at))
     }
 
     /// Whether work in flight is cancelled when the feature is switched off.
     pub fn cancels(&self) -> bool {
         self.config.on_disable != OnDisable::Finish && self.config.mode != FeatureMode::Shadow
-    }
-
-    fn cancel_at_of(&self, class: Class, cohort: u8) -> Option<Timestamp> {
-        if !self.cancels() || self.word().level(class, cohort.into()) != self.off {
-            return None;
-        }
-        let at = self.cancel_at[class as usize].load(Ordering::Relaxed);
-        (at != u64::MAX).then_some(Timestamp::from_nanos(at))
     }
 
     /// The requests in flight of the classes that the load degrades.

@@ -187,8 +187,10 @@ impl TidegateControl {
         if !self.settings.features.iter().any(FeatureSpec::cancels) {
             return;
         }
-        let is_due =
-            |permit: &Permit| self.engine.feature_cancel_at(permit).is_some_and(|due| due <= at(now));
+        let is_due = |permit: &Permit| {
+            let work = self.engine.cancellable_work(permit);
+            work.and_then(|work| self.engine.cancel_at(&work)).is_some_and(|due| due <= at(now))
+        };
         let due: Vec<JobId> =
             self.permits.iter().filter(|(_, permit)| is_due(permit)).map(|(job, _)| *job).collect();
         for job in due {

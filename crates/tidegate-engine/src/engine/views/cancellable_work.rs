@@ -47,7 +47,7 @@ impl Engine {
     /// The instant from which work is to be cancelled, which may be past: its feature is off, and
     /// its grace ends then. `None` while the work may go on.
     pub fn cancel_at(&self, work: &CancellableWork) -> Option<Timestamp> {
-        self.feature_of_work(work)?.1.cancel_granted_at(work.grant)
+        self.feature_of_work(work)?.1.cancel_at(work.grant)
     }
 
     /// The refusal for the caller of work in a namespace that is cancelled at `now`; `None` if its

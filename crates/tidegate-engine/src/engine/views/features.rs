@@ -8,7 +8,6 @@ use tidegate_overload::{FeatureEvent, FeatureView, Overload};
 use crate::engine::Engine;
 use crate::granted_level::GrantedLevel;
 use crate::permit::{Holds, Permit};
-use crate::place::Place;
 use crate::request::Request;
 
 /// The level of a feature that an admitted request was granted.
@@ -58,12 +57,6 @@ impl Engine {
         // A request that waited may have been granted by an engine that has replaced this one.
         let feature = self.overload()?.feature_at(id)?;
         Some(GrantedFeature { name: feature.name(), level: feature.granted_level(grant)? })
-    }
-
-    /// The instant from which the work of a permit is to be cancelled, which may be past: the
-    /// feature of one of its requests is off, and its grace ends then. `None` while it may go on.
-    pub fn feature_cancel_at(&self, permit: &Permit) -> Option<Timestamp> {
-        permit.holds().iter().filter_map(|holds| holds.place().and_then(Place::cancel_at)).min()
     }
 
     /// All features with their levels and the reasons of these; none without an overload plane.

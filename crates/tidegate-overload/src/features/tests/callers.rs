@@ -102,13 +102,14 @@ fn a_switch_off_cancels_work_after_its_grace_and_tells_when_all_has_ended() {
     let level = fluid.overload.request_level(1, Class::Sheddable, Some("t"), fluid.now);
     let id = fluid.overload.find_feature("b").unwrap();
     let feature = fluid.overload.feature(id);
-    let work = feature.begin(feature.grant(level));
-    assert_eq!(feature.cancel_at(&work), None);
+    let grant = feature.grant(level);
+    let work = feature.begin(grant);
+    assert_eq!(feature.cancel_at(grant), None);
     fluid.run(1.0, |_| vec![0.70, B]);
     let since = fluid.overload.feature_views(fluid.now)[0].since.unwrap();
     let feature = fluid.overload.feature(id);
     assert!(feature.grant(level).is_refused());
-    assert_eq!(feature.cancel_at(&work), Some(since.saturating_add(grace)));
+    assert_eq!(feature.cancel_at(grant), Some(since.saturating_add(grace)));
     assert!(!fluid.events.iter().any(|event| matches!(event, FeatureEvent::Released { .. })));
     feature.end(work, None);
     fluid.run(0.2, |_| vec![0.70, B]);

@@ -39,17 +39,16 @@ fn a_class_that_goes_off_does_not_prolong_the_grace_of_one_that_is_off() {
     let flows = Class::ALL.map(|class| (Some("video"), class));
     let mut fluid = Fluid::new(|config| config, vec![config], &flows, 0.0, 1);
     fluid.run(20.0, |_| vec![0.15, 0.15, 0.15, 0.15]);
-    let begin = |fluid: &Fluid, class| {
-        let feature = fluid.overload.feature(fluid.overload.find_feature("video").unwrap());
-        feature.begin(feature.grant(fluid.overload.request_level(1, class, Some("t"), fluid.now)))
-    };
-    let works = Class::ALL.map(|class| begin(&fluid, class));
+    let feature = fluid.overload.feature(fluid.overload.find_feature("video").unwrap());
+    let grants =
+        Class::ALL.map(|class| feature.grant(fluid.overload.request_level(1, class, Some("t"), fluid.now)));
+    let works = grants.map(|grant| feature.begin(grant));
     fluid.run(3.0, |_| vec![0.22, 0.22, 0.22, 0.22]);
     fluid.run(2.0, |_| vec![0.30, 0.30, 0.30, 0.30]);
     let at: Vec<_> = fluid.changes().map(|change| (change.class, change.at)).collect();
     assert_eq!((at.len(), at[0].0, at[1].0), (2, Some(Class::Sheddable), Some(Class::SheddablePlus)));
     let feature = fluid.overload.feature(fluid.overload.find_feature("video").unwrap());
-    let cancelled = works.each_ref().map(|work| feature.cancel_at(work));
+    let cancelled = grants.map(|grant| feature.cancel_at(grant));
     let after = |at: Timestamp| Some(at.saturating_add(grace));
     assert_eq!(cancelled, [after(at[0].1), after(at[1].1), None, None]);
     for work in works {
