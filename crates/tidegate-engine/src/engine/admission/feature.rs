@@ -6,7 +6,7 @@ use tidegate_overload::{Overload, RequestRecord};
 
 use super::answer::{Answer, Mode, Stop};
 use super::located::{Located, LocatedFeature};
-use super::refusal::disabled_feature;
+use super::refusal::{disabled_feature, scope_of};
 use crate::engine::Engine;
 use crate::permit::Holds;
 
@@ -41,9 +41,8 @@ fn granted(engine: &Engine, located: &mut Located<'_, '_>, mode: Mode, now: Time
     if !grant.is_refused() {
         return Ok(());
     }
-    let resource = overload.resource_name(record.resource());
-    let until = overload.feature_retry(located.id, now);
-    Err(Stop::Refuse(Some(disabled_feature(request, feature, grant, resource, until))))
+    let (whose, level) = ((request.namespace, scope_of(request)), feature.level_name(grant.level));
+    Err(Stop::Refuse(Some(disabled_feature(whose, overload, located.id, level, now))))
 }
 
 /// Counts a request as new demand on its resource and its feature.

@@ -12,7 +12,7 @@ use tidegate_core::refusal::ScopeValues;
 use tidegate_core::{
     FeatureDetails, Gate, Reason, Refusal, RefusalDetails, Retry, Text, Timestamp, Violated,
 };
-use tidegate_overload::{Feature, FeatureGrant, Shed};
+use tidegate_overload::{FeatureId, Overload, Shed};
 use tidegate_store::StoreError;
 
 use super::exact_limit::refuses;
@@ -25,7 +25,7 @@ pub(crate) const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// The scope of a refusal by the overload plane: the class of the request, and its tenant if it has
 /// one.
-fn scope_of(request: &Request<'_>) -> ScopeValues {
+pub(crate) fn scope_of(request: &Request<'_>) -> ScopeValues {
     let mut scope: ScopeValues =
         smallvec![(Text::from_static("class"), Text::from_static(request.class.as_str()))];
     if let Some(tenant) = request.tenant {
@@ -36,13 +36,13 @@ fn scope_of(request: &Request<'_>) -> ScopeValues {
 
 /// The bound that refuses a request where no units are counted.
 #[inline]
-fn without_numbers(name: &'static str, reason: Reason, retry: Retry) -> Violated {
-    Violated { name: Text::from_static(name), reason, retry, limit: 0, remaining: 0, window: None }
+fn without_numbers(name: Text, reason: Reason, retry: Retry) -> Violated {
+    Violated { name, reason, retry, limit: 0, remaining: 0, window: None }
 }
 
 /// The refusal of a request past its deadline.
 pub(crate) fn past_deadline(request: &Request<'_>) -> Refusal {
-    let violated = without_numbers("deadline", Reason::DeadlineUnmeetable, Retry::Never);
+    let violated = without_numbers(Text::from_static("deadline"), Reason::DeadlineUnmeetable, Retry::Never);
     Refusal::new(request.namespace, scope_of(request), violated)
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn late_for(request: &Request<'_>, shed: &Shed) -> Refusal {
 
 /// The refusal of a request that would have waited, or did, but for the bounds of the waiting room.
 pub(crate) fn queue_full(request: &Request<'_>, retry_hint: Duration) -> Refusal {
-    let violated = without_numbers("queue", Reason::QueueFull, Retry::Backoff);
+    let violated = without_numbers(Text::from_static("queue"), Reason::QueueFull, Retry::Backoff);
     let mut refusal = Refusal::new(request.namespace, scope_of(request), violated);
     refusal.retry_hint = Some(retry_hint);
     refusal
@@ -69,7 +69,7 @@ pub(crate) fn drained(request: &Request<'_>, retry_hint: Duration) -> Refusal {
 }
 
 pub(crate) fn shed_by(namespace: &str, shed: &Shed, request: &Request<'_>) -> Refusal {
-    let violated = without_numbers(shed.name(), Reason::OverloadShed, Retry::Backoff);
+    let violated = without_numbers(Text::from_static(shed.name()), Reason::OverloadShed, Retry::Backoff);
     let violated = Violated { limit: shed.limit(), ..violated };
     let mut refusal = Refusal::new(namespace, scope_of(request), violated);
     refusal.retry_hint = Some(shed.retry_after_hint());
@@ -77,31 +77,21 @@ pub(crate) fn shed_by(namespace: &str, shed: &Shed, request: &Request<'_>) -> Re
     refusal
 }
 
-/// The refusal of a request for a feature that is off at its resource, until then.
+/// The refusal in a namespace and a scope because a feature is off at this level.
 #[cold]
 pub(crate) fn disabled_feature(
-    request: &Request<'_>,
-    feature: &Feature,
-    grant: FeatureGrant,
-    resource: Option<Arc<str>>,
-    until: Timestamp,
-) -> Refusal {
-    let level = Arc::clone(feature.level_name(grant.level));
-    feature_refusal((request.namespace, scope_of(request)), feature.name(), level, resource, until)
-}
-
-/// The refusal in a namespace and a scope because a feature is off at this level.
-pub(crate) fn feature_refusal(
     (namespace, scope): (&str, ScopeValues),
-    feature: &Arc<str>,
-    level: Arc<str>,
-    resource: Option<Arc<str>>,
-    until: Timestamp,
+    overload: &Overload,
+    feature: FeatureId,
+    level: &Arc<str>,
+    now: Timestamp,
 ) -> Refusal {
-    let (name, reason, retry) = (Text::from(&**feature), Reason::FeatureDisabled, Retry::At(until));
-    let violated = Violated { name, reason, retry, limit: 0, remaining: 0, window: None };
+    let name = overload.feature(feature).name();
+    let retry = Retry::At(overload.feature_retry(feature, now));
+    let violated = without_numbers(Text::from(&**name), Reason::FeatureDisabled, retry);
     let mut refusal = Refusal::new(namespace, scope, violated);
-    let details = FeatureDetails::new(Arc::clone(feature), level, resource);
+    let resource = overload.resource_name(overload.feature_resource(feature));
+    let details = FeatureDetails::new(Arc::clone(name), Arc::clone(level), resource);
     refusal.details = Some(Box::new(RefusalDetails::Feature(details)));
     refusal
 }
@@ -218,7 +208,7 @@ pub(crate) fn undecidable(namespace: &str, why: String) -> Refusal {
 
 /// The refusal where nobody says what refuses.
 fn refused_by_store(namespace: &str) -> Refusal {
-    let unknown = without_numbers("store", Reason::StoreUnavailable, Retry::Backoff);
+    let unknown = without_numbers(Text::from_static("store"), Reason::StoreUnavailable, Retry::Backoff);
     Refusal::new(namespace, ScopeValues::new(), unknown)
 }
 

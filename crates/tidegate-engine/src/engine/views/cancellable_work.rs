@@ -8,7 +8,7 @@ use tidegate_core::{Refusal, Text, Timestamp};
 use tidegate_overload::{Feature, FeatureGrant, FeatureId, Overload};
 
 use crate::engine::Engine;
-use crate::engine::admission::refusal::feature_refusal;
+use crate::engine::admission::refusal::disabled_feature;
 use crate::granted_level::GrantedLevel;
 use crate::permit::Permit;
 
@@ -56,10 +56,8 @@ impl Engine {
         let (overload, feature) = self.feature_of_work(work)?;
         let class = (Text::from_static("class"), Text::from_static(work.grant.class().as_str()));
         let scope: ScopeValues = smallvec![class];
-        let resource = overload.resource_name(overload.feature_resource(work.id));
-        let until = overload.feature_retry(work.id, now);
-        let level = Arc::clone(feature.renewed_level(work.grant));
-        Some(feature_refusal((namespace, scope), feature.name(), level, resource, until))
+        let level = feature.renewed_level(work.grant);
+        Some(disabled_feature((namespace, scope), overload, work.id, level, now))
     }
 
     /// The number of changes of features since the start: another one than before means that work

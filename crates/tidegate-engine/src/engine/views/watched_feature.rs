@@ -8,7 +8,7 @@ use tidegate_overload::{Feature, FeatureGrant, FeatureId, FeatureUse, RequestLev
 
 use super::cancellable_work::CancellableWork;
 use crate::engine::Engine;
-use crate::engine::admission::refusal::feature_refusal;
+use crate::engine::admission::refusal::disabled_feature;
 use crate::place::OverloadPlane;
 
 /// A feature of the overload plane of one engine, whose level a program asks for and whose work it
@@ -82,11 +82,8 @@ impl WatchedFeature {
         feature.count_offered(self.level);
         let grant = feature.grant(self.level);
         if grant.is_refused() {
-            let overload = &self.plane.overload;
-            let resource = overload.resource_name(overload.feature_resource(self.id));
-            let until = overload.feature_retry(self.id, now);
-            let (level, scope) = (Arc::clone(feature.level_name(grant.level)), ScopeValues::new());
-            return Err(feature_refusal((namespace, scope), feature.name(), level, resource, until));
+            let (whose, level) = ((namespace, ScopeValues::new()), feature.level_name(grant.level));
+            return Err(disabled_feature(whose, &self.plane.overload, self.id, level, now));
         }
         let work = Some(feature.begin(grant));
         Ok(FeatureWork { feature: self.clone(), grant, work, begun: now })
