@@ -37,6 +37,9 @@ impl FeaturePinning {
     pub const COUNT_MAX: usize = tidegate_overload::OverloadBuilder::FEATURES_MAX;
 }
 
+// A pin may be set for as long as its note is kept, and no longer.
+const _: () = assert!(NoteKind::FEATURE_PIN_KEPT.as_nanos() == tidegate_overload::FEATURE_PIN_MAX.as_nanos());
+
 /// How far the ends of two readings of one pin may be apart: a store that members share has a clock
 /// of its own, and each member tells the difference to its own clock anew.
 const END_TOLERANCE: Duration = Duration::from_secs(1);

@@ -1,7 +1,9 @@
 //! Pinning features to a level, and ending a pin.
 
+use std::collections::BTreeMap;
+
 use tidegate_core::Timestamp;
-use tidegate_overload::FeaturePinError;
+use tidegate_overload::{FeaturePinError, Overload};
 use tidegate_store::{Note, NoteChange};
 
 use crate::engine::Engine;
@@ -19,8 +21,7 @@ impl Engine {
                 return Err(AdminError::FeaturePinText { what, bytes });
             }
         }
-        let no_plane = || FeaturePinError::unknown_feature(&pin.feature, core::iter::empty());
-        let overload = self.overload().ok_or_else(no_plane)?;
+        let overload = self.plane_with_feature(&pin.feature)?;
         overload.check_feature_pin(&pin.feature, &pin.level, pin.until, now)?;
         Ok(NoteChange::Put(pin.to_note()))
     }
@@ -40,16 +41,14 @@ impl Engine {
     /// The note that a store should forget when [`Engine::unpin_feature`] ends the pin of a
     /// feature. Fails if the feature does not exist; nothing is changed.
     pub fn check_feature_unpin(&self, feature: &str) -> Result<NoteChange, AdminError> {
-        let no_plane = || FeaturePinError::unknown_feature(feature, core::iter::empty());
-        self.overload().ok_or_else(no_plane)?.known_feature(feature)?;
+        self.plane_with_feature(feature)?.known_feature(feature)?;
         Ok(FeaturePinning::removal(feature))
     }
 
     /// Ends the pin of a feature; its level follows the load again. Returns what a store should
     /// forget. A feature without a pin stays as it is; one that does not exist is an error.
     pub fn unpin_feature(&self, feature: &str, now: Timestamp) -> Result<NoteChange, AdminError> {
-        let no_plane = || FeaturePinError::unknown_feature(feature, core::iter::empty());
-        self.overload().ok_or_else(no_plane)?.unpin_feature(feature, now)?;
+        self.plane_with_feature(feature)?.unpin_feature(feature, now)?;
         self.shared.feature_pins.remove(feature);
         Ok(FeaturePinning::removal(feature))
     }
@@ -59,28 +58,34 @@ impl Engine {
     /// note that cannot be read, after all others were taken in.
     pub fn restore_feature_pins(&self, notes: &[Note], now: Timestamp) -> Result<(), AdminError> {
         let mut unread = None;
-        let mut pins: Vec<FeaturePinning> = Vec::with_capacity(notes.len());
+        let mut pins: BTreeMap<String, FeaturePinning> = BTreeMap::new();
         for note in notes.iter().filter(|note| note.until > now) {
             match FeaturePinning::from_note(note) {
-                Ok(pin) => pins.push(pin),
+                Ok(pin) => {
+                    pins.insert(pin.feature.clone(), pin);
+                }
                 Err(error) => unread = unread.or(Some(error)),
             }
         }
-        let known = self.shared.feature_pins.all(now);
-        let is_gone = |one: &&FeaturePinning| pins.iter().all(|pin| pin.feature != one.feature);
-        for gone in known.iter().filter(is_gone) {
-            if let Some(overload) = self.overload() {
-                // A feature that the policy does not have any more has no pin to end.
-                let _ = overload.unpin_feature(&gone.feature, now);
+        for known in self.shared.feature_pins.all(now) {
+            match pins.get(&known.feature) {
+                Some(pin) if known.is_same_as(pin) => {
+                    pins.remove(&known.feature);
+                }
+                Some(_) => {}
+                None => {
+                    if let Some(overload) = self.overload() {
+                        // A feature that the policy does not have any more has no pin to end.
+                        let _ = overload.unpin_feature(&known.feature, now);
+                    }
+                    self.shared.feature_pins.remove(&known.feature);
+                }
             }
-            self.shared.feature_pins.remove(&gone.feature);
         }
-        for pin in pins {
-            if !known.iter().any(|one| one.is_same_as(&pin)) {
-                // It is set by the next call if the policy has it by then.
-                let _ = self.set_pin(&pin, now);
-                self.shared.feature_pins.set(pin, now);
-            }
+        for pin in pins.into_values() {
+            // It is set by the next call if the policy has it by then.
+            let _ = self.set_pin(&pin, now);
+            self.shared.feature_pins.set(pin, now);
         }
         unread.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -100,8 +105,12 @@ impl Engine {
     }
 
     fn set_pin(&self, pin: &FeaturePinning, now: Timestamp) -> Result<(), FeaturePinError> {
-        let no_plane = || FeaturePinError::unknown_feature(&pin.feature, core::iter::empty());
-        let overload = self.overload().ok_or_else(no_plane)?;
+        let overload = self.plane_with_feature(&pin.feature)?;
         overload.pin_feature(&pin.feature, &pin.level, pin.until, now).map(|_| ())
+    }
+
+    /// The overload plane; without one no feature of any name exists.
+    fn plane_with_feature(&self, name: &str) -> Result<&Overload, FeaturePinError> {
+        self.overload().ok_or_else(|| FeaturePinError::unknown_feature(name, core::iter::empty()))
     }
 }
