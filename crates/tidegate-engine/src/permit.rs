@@ -240,9 +240,14 @@ impl Completion {
         Self { is_timeout: true, ..self }
     }
 
+    /// The time for which a request that was admitted at `admitted_at` kept its place.
+    pub(crate) fn place_time(&self, admitted_at: Timestamp, now: Timestamp) -> Duration {
+        self.ended_after.unwrap_or_else(|| now.saturating_since(admitted_at))
+    }
+
     /// The sample of a request that was admitted at `admitted_at`, if the completion is one.
     pub(crate) fn sample(&self, admitted_at: Timestamp, now: Timestamp) -> Option<LatencySample> {
-        let end = self.ended_after.unwrap_or_else(|| now.saturating_since(admitted_at));
+        let end = self.place_time(admitted_at, now);
         let sample = match (self.outcome, self.status) {
             (Outcome::Abandoned | Outcome::Cancelled, _) => return None,
             // An answer that takes a moment to say "too much" would make the resource look quick.

@@ -53,8 +53,7 @@ impl Engine {
         now: Timestamp,
     ) -> Vec<Operation> {
         if let (Some(account), Some(meter)) = (holds.take_account(), &self.shared.meter) {
-            let until_now = || now.saturating_since(holds.limits.admitted_at());
-            let place_time = completion.ended_after.unwrap_or_else(until_now);
+            let place_time = completion.place_time(holds.limits.admitted_at(), now);
             let units = (completion.true_cost, holds.limits.cost().units());
             meter.settle(&account, units, place_time);
         }
@@ -71,8 +70,7 @@ impl Engine {
             place.settle(limits.admitted_at(), now);
             if matches!(completion.outcome, Outcome::Succeeded | Outcome::Failed) {
                 place.learn_settled(limits.admitted_at(), now);
-                let until_now = || now.saturating_since(limits.admitted_at());
-                place.learn_feature(completion.ended_after.unwrap_or_else(until_now));
+                place.learn_feature(completion.place_time(limits.admitted_at(), now));
             }
             if let Some(sample) = completion.sample(limits.admitted_at(), now) {
                 place.sample(sample, limits.admitted_at(), now);

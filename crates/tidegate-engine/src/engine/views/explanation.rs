@@ -74,7 +74,7 @@ impl Engine {
             is_below_cursor: overload.is_below_cursor(resource, level),
             in_flight: overload.in_flight(resource),
             in_flight_max: overload.in_flight_max(resource, level.class()),
-            feature: self.feature_report(request, now),
+            feature: self.feature_report(request, &target, now),
             wait: None,
         })
     }

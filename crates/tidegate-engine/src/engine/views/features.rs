@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_core::{Class, Timestamp};
-use tidegate_overload::{FeatureEvent, FeatureView, Overload};
+use tidegate_overload::{FeatureEvent, FeatureView, Overload, RequestRecord};
 
 use crate::engine::Engine;
 use crate::granted_level::GrantedLevel;
@@ -70,11 +70,15 @@ impl Engine {
         self.overload().map_or_else(Vec::new, Overload::take_feature_events)
     }
 
-    /// The level that a request would get; `None` if its resource has no feature of this name.
-    pub(crate) fn feature_report(&self, request: &Request<'_>, now: Timestamp) -> Option<FeatureReport> {
-        let gate = self.gate(request.namespace).ok()?;
-        let (overload, target) = self.overload().zip(self.target_of(gate, request, now))?;
-        let located = self.feature_at(request, &target)?;
+    /// The level that a request with this target would get; `None` if its resource has no feature
+    /// of this name.
+    pub(crate) fn feature_report(
+        &self,
+        request: &Request<'_>,
+        target: &RequestRecord,
+        now: Timestamp,
+    ) -> Option<FeatureReport> {
+        let (overload, located) = self.overload().zip(self.feature_at(request, target))?;
         let feature = overload.feature(located.id);
         let grant = feature.grant(target.level());
         Some(FeatureReport {

@@ -69,8 +69,10 @@ impl Engine {
 
     fn look(&self, request: &Request<'_>, now: Timestamp) -> Result<Look, RequestError> {
         let said = self.said(request, now)?;
-        let feature = request.feature.and_then(|_| self.feature_report(request, now));
-        Ok(Look { said, gate: Arc::clone(self.gate(request.namespace)?), cost: request.cost, feature })
+        let gate = Arc::clone(self.gate(request.namespace)?);
+        let target = request.feature.and_then(|_| self.target_of(&gate, request, now));
+        let feature = target.and_then(|target| self.feature_report(request, &target, now));
+        Ok(Look { said, gate, cost: request.cost, feature })
     }
 
     /// Looks, from where there are `reports` already: as far as no store needs to be asked, then in
