@@ -23,6 +23,7 @@ impl DaemonContext {
                 self.with_histories(|histories| histories.mark(resource, mark(&change, feature, is_worse)));
             }
         }
+        self.feature_log.report_dropped(in_force.engine.feature_events_dropped());
     }
 }
 

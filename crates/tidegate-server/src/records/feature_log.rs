@@ -39,6 +39,8 @@ struct FeatureCounts {
     span: u64,
     written: u32,
     suppressed: u64,
+    /// The dropped changes that were reported.
+    dropped: u64,
 }
 
 impl FeatureLog {
@@ -74,6 +76,18 @@ impl FeatureLog {
             counts.written += 1;
             Some(core::mem::take(&mut counts.suppressed))
         })
+    }
+
+    /// Warns when more changes were dropped since the start than were reported.
+    pub(crate) fn report_dropped(&self, total: u64) {
+        let dropped = self.with(|counts| total - core::mem::replace(&mut counts.dropped, total).min(total));
+        if dropped > 0 {
+            tracing::warn!(
+                target: "tidegate::feature",
+                dropped,
+                "changes of features were dropped because too many came at once; /v1/features shows the levels in force"
+            );
+        }
     }
 
     fn with<R>(&self, run: impl FnOnce(&mut FeatureCounts) -> R) -> R {

@@ -70,6 +70,11 @@ impl Engine {
         self.overload().map_or_else(Vec::new, Overload::take_feature_events)
     }
 
+    /// The changes since the start that were dropped because too many waited to be taken.
+    pub fn feature_events_dropped(&self) -> u64 {
+        self.overload().map_or(0, Overload::feature_events_dropped)
+    }
+
     /// The level that a request with this target would get; `None` if its resource has no feature
     /// of this name.
     pub(crate) fn feature_report(
