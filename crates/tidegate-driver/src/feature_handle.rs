@@ -116,7 +116,7 @@ impl FeatureGuard {
         let driver = self.driver.clone();
         Box::pin(async move {
             let ticks = async {
-                // Nobody else may tick an engine that gets no requests.
+                // An engine that decides no requests is ticked by this loop alone.
                 loop {
                     driver.tick_until(driver.now().saturating_add(TICK_WHILE_WAITING)).await;
                 }

@@ -196,7 +196,7 @@ pub(super) async fn forward(
         biased;
         outcome = send(proxy, &mut outgoing, until) => outcome,
         () = RequestContext::cancelled(&mut cancellation) => {
-            let cancelled = cancellation.expect("it has just ended");
+            let cancelled = cancellation.expect("without a cancellation the wait never ends");
             context.end(ResponseEnd::Cancelled);
             return Err(Box::new(Unanswered { context, cause: UnansweredCause::Cancelled(cancelled), closes: false }));
         }
