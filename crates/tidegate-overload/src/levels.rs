@@ -5,3 +5,4 @@ pub(crate) mod load_level;
 pub(crate) mod signal;
 pub(crate) mod signal_set;
 pub(crate) mod slow_answers;
+pub(crate) mod threshold_entry;

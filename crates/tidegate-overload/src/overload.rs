@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::RequestLevel;
-use crate::cursor::hash::keyed_hash;
+use crate::cursor::hash::{find_hashed, keyed_hash};
 use crate::fault::Fault;
 use crate::features::feature_set::FeatureSet;
 use crate::levels::signal::{PushedValue, SignalError};
@@ -199,9 +199,7 @@ impl Overload {
 
     fn find_by_name(&self, name: &str) -> Option<ResourceId> {
         let hash = keyed_hash([self.seed, 0], Some(name));
-        let first = self.by_name.partition_point(|(known, _)| *known < hash);
-        let same_hash = self.by_name[first..].iter().take_while(|(known, _)| *known == hash);
-        same_hash.map(|(_, id)| *id).find(|id| self.resource(*id).name.as_deref() == Some(name))
+        find_hashed(&self.by_name, hash, |id| self.resource(id).name.as_deref() == Some(name))
     }
 
     /// All resources, each with its name; the default resource has none.

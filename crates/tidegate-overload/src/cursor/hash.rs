@@ -40,6 +40,18 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
+/// Finds the entry with this hash for which `is_match` holds, in pairs that are sorted by hash.
+#[inline]
+pub(crate) fn find_hashed<Id: Copy>(
+    sorted: &[(u64, Id)],
+    hash: u64,
+    is_match: impl Fn(Id) -> bool,
+) -> Option<Id> {
+    let first = sorted.partition_point(|(known, _)| *known < hash);
+    let same_hash = sorted[first..].iter().take_while(|(known, _)| *known == hash);
+    same_hash.map(|(_, id)| *id).find(|id| is_match(*id))
+}
+
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests {

@@ -16,14 +16,11 @@ use crate::features::control_load::ControlLoad;
 use crate::features::exponential_average::FAST;
 use crate::features::feature_part::FeaturePart;
 use crate::features::settle_window::SettleWindow;
-use crate::features::step_choice::{Step, choose_return};
+use crate::features::step_choice::{LevelStep, choose_return};
 use crate::levels::load_level::LevelThresholds;
+use crate::levels::threshold_entry::ThresholdEntry;
 use crate::tick::TICK;
 
-/// The ticks in a row at the threshold after which relief is needed.
-const ENTER_TICKS: u32 = 2;
-/// From this multiple of the threshold on, one tick is enough.
-const ENTER_AT_ONCE: f64 = 1.2;
 /// Features that are degraded already degrade further at a load that is so far above the threshold,
 /// or whose mean over the settle time is at the threshold.
 const REPEAT_EXCESS: f64 = 0.01;
@@ -34,27 +31,14 @@ const RECENT_NOISE: f64 = 1.5;
 /// A mean of the last ticks that is less above the average is noise.
 const HEADING_MIN: f64 = 0.05;
 
-/// Whether a load is at its threshold for long enough.
-#[derive(Clone, Copy, Debug, Default)]
-struct ThresholdEntry {
-    ticks: u32,
-}
-
-impl ThresholdEntry {
-    fn observe(&mut self, load: f64, threshold: f64) -> bool {
-        self.ticks = if load >= threshold { self.ticks.saturating_add(1) } else { 0 };
-        self.ticks >= ENTER_TICKS || load > ENTER_AT_ONCE * threshold
-    }
-}
-
 /// The last values of a load since the levels changed.
 #[derive(Clone, Debug, Default)]
-struct RecentLoads {
+struct LastLoads {
     loads: [f64; RECENT as usize],
     count: u32,
 }
 
-impl RecentLoads {
+impl LastLoads {
     fn push(&mut self, load: f64) {
         self.loads.rotate_left(1);
         self.loads[RECENT as usize - 1] = load;
@@ -85,8 +69,8 @@ struct OrderedRelief {
 pub(crate) struct DegradeControl {
     pressure_entry: ThresholdEntry,
     demand_entry: ThresholdEntry,
-    pressures: RecentLoads,
-    demands: RecentLoads,
+    pressures: LastLoads,
+    demands: LastLoads,
     ordered: Vec<OrderedRelief>,
     window: SettleWindow,
 }
@@ -163,7 +147,7 @@ impl DegradeControl {
         load: &ControlLoad,
         levels: &LevelThresholds,
         now: Timestamp,
-    ) -> Option<Step> {
+    ) -> Option<LevelStep> {
         let limit = levels.brownout - levels.margin;
         let room = self.window.room(levels.settle, limit, levels.brownout, now)?;
         // A better level that was given lately and is not felt yet leaves less room.
@@ -175,7 +159,7 @@ impl DegradeControl {
     /// Notes that levels have changed, with the relief that they give and until when it counts.
     pub(crate) fn changed(&mut self, relief: f64, until: Timestamp) {
         self.window.restart();
-        (self.pressures, self.demands) = (RecentLoads::default(), RecentLoads::default());
+        (self.pressures, self.demands) = (LastLoads::default(), LastLoads::default());
         if relief != 0.0 {
             self.ordered.push(OrderedRelief { pressure: relief, until });
         }
@@ -190,7 +174,7 @@ impl DegradeControl {
     pub(crate) fn step(&mut self, step: ClockStep) {
         self.window.restart();
         (self.pressure_entry, self.demand_entry) = (ThresholdEntry::default(), ThresholdEntry::default());
-        (self.pressures, self.demands) = (RecentLoads::default(), RecentLoads::default());
+        (self.pressures, self.demands) = (LastLoads::default(), LastLoads::default());
         for one in &mut self.ordered {
             one.until = step.shifted(one.until);
         }

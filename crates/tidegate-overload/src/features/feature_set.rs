@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Class, Timestamp};
 
-use crate::cursor::hash::keyed_hash;
+use crate::cursor::hash::{find_hashed, keyed_hash};
 use crate::features::config::{FeatureConfig, FeatureMode, FeatureScope, OnDisable};
 use crate::features::feature::{Feature, FeatureId};
 use crate::features::feature_event::{FeatureCause, FeatureChange, FeatureEvent, FeatureEventQueue};
@@ -110,13 +110,13 @@ impl FeatureSet {
                 control.states.push(state);
             }
         }
-        let configured = (0_u16..).map(FeatureId).zip(&slots).filter(|(_, slot)| slot.is_configured);
-        let mut by_name: Vec<_> = configured
+        let configured = || (0_u16..).map(FeatureId).zip(&slots).filter(|(_, slot)| slot.is_configured);
+        let mut by_name: Vec<_> = configured()
             .map(|(id, slot)| (keyed_hash([seed, NAME_KEY], Some(slot.feature.name())), id))
             .collect();
         by_name.sort_unstable();
         let mut by_resource: BTreeMap<ResourceId, Vec<FeatureId>> = BTreeMap::new();
-        for (id, slot) in (0_u16..).map(FeatureId).zip(&slots).filter(|(_, slot)| slot.is_configured) {
+        for (id, slot) in configured() {
             by_resource.entry(slot.resource).or_default().push(id);
         }
         let events = earlier.map_or_else(Arc::default, |earlier| Arc::clone(&earlier.events));
@@ -140,9 +140,7 @@ impl FeatureSet {
             return None;
         }
         let hash = keyed_hash([seed, NAME_KEY], Some(name));
-        let first = self.by_name.partition_point(|(known, _)| *known < hash);
-        let same_hash = self.by_name[first..].iter().take_while(|(known, _)| *known == hash);
-        same_hash.map(|(_, id)| *id).find(|id| self.slots[id.index()].feature.name().as_ref() == name)
+        find_hashed(&self.by_name, hash, |id| self.slots[id.index()].feature.name().as_ref() == name)
     }
 
     /// Those that are configured, in order of their numbers.

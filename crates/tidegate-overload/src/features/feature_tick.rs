@@ -15,10 +15,10 @@ use crate::features::feature_part::FeaturePart;
 use crate::features::feature_set::{ChangeReason, FeatureControl, FeatureSet};
 use crate::features::level_position::LevelPosition;
 use crate::features::level_word::LevelWord;
-use crate::features::load_estimate::{CostScale, FeatureWork};
+use crate::features::load_estimate::{CostScale, FeaturesTick};
 use crate::features::resource_features::ResourceFeatures;
 use crate::features::resource_load::ResourceLoad;
-use crate::features::step_choice::{Step, choose_relief};
+use crate::features::step_choice::{LevelStep, choose_relief};
 use crate::features::tick_parts::{felt_after, offered_to_resource, parts_of, position_of};
 use crate::overload::Overload;
 use crate::resource_id::ResourceId;
@@ -114,8 +114,8 @@ impl FeatureSet {
     }
 
     /// Takes the counts of the features since the last tick. The work of all of them.
-    fn observe(&self, control: &mut FeatureControl, tick: &ResourceTick<'_>, seconds: f64) -> FeatureWork {
-        let mut all = FeatureWork::default();
+    fn observe(&self, control: &mut FeatureControl, tick: &ResourceTick<'_>, seconds: f64) -> FeaturesTick {
+        let mut all = FeaturesTick::default();
         for id in tick.ids {
             let (feature, state) = (&self.slot(*id).feature, &mut control.states[id.index()]);
             let counts = feature.meter().take();
@@ -221,7 +221,7 @@ impl FeatureSet {
         degrade: &mut DegradeControl,
         tick: &ResourceTick<'_>,
         part: &mut FeaturePart,
-        step: Step,
+        step: LevelStep,
         reason: &ChangeReason,
         scale: f64,
     ) {

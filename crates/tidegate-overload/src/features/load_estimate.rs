@@ -55,7 +55,7 @@ impl Default for LoadEstimate {
 
 /// The work of all features of a resource in a tick.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FeatureWork {
+pub(crate) struct FeaturesTick {
     /// The requests that were not refused because a feature is off.
     pub(crate) offered: f64,
     pub(crate) work: LevelTick,
@@ -75,7 +75,7 @@ pub(crate) struct CostScale {
 impl LoadEstimate {
     /// Takes in the measures of a tick of `seconds`, which came after no gap.
     #[expect(clippy::cast_precision_loss, reason = "counts of a tick are far below 2^53")]
-    pub(crate) fn observe(&mut self, load: &ResourceLoad, features: &FeatureWork, seconds: f64) {
+    pub(crate) fn observe(&mut self, load: &ResourceLoad, features: &FeaturesTick, seconds: f64) {
         let work = features.work;
         let rest = LevelTick {
             ended: load.ended.saturating_sub(work.ended),

@@ -18,7 +18,7 @@ const PARTS: usize = 5;
 
 /// The load of some ticks.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
+struct LoadBucket {
     sum: f64,
     ticks: u32,
     max: f64,
@@ -27,7 +27,7 @@ struct Bucket {
 /// The load over the last settle time.
 #[derive(Clone, Debug)]
 pub(crate) struct SettleWindow {
-    buckets: [Bucket; BUCKETS],
+    buckets: [LoadBucket; BUCKETS],
     /// The number of the bucket of the last tick; `None`: no tick since the window began anew.
     last: Option<u64>,
     /// Since when there is a tick in each bucket.
@@ -36,7 +36,7 @@ pub(crate) struct SettleWindow {
 
 impl Default for SettleWindow {
     fn default() -> Self {
-        Self { buckets: [Bucket::default(); BUCKETS], last: None, since: Timestamp::MIN }
+        Self { buckets: [LoadBucket::default(); BUCKETS], last: None, since: Timestamp::MIN }
     }
 }
 
@@ -60,7 +60,7 @@ impl SettleWindow {
         match self.last {
             Some(last) if last <= number && number - last <= count as u64 => {
                 for skipped in last + 1..=number {
-                    self.buckets[(skipped % count as u64) as usize] = Bucket::default();
+                    self.buckets[(skipped % count as u64) as usize] = LoadBucket::default();
                 }
             }
             _ => {

@@ -20,20 +20,20 @@ const COHORTS_BACK_MIN: u16 = 16;
 
 /// A part, by its position among those given, that moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct LevelStep {
     pub(crate) part: usize,
     pub(crate) to: LevelPosition,
 }
 
 /// A step that may be taken.
 #[derive(Clone, Copy, Debug)]
-struct Offer {
-    step: Step,
+struct ReliefOffer {
+    step: LevelStep,
     relief: f64,
     lost: f64,
 }
 
-impl Offer {
+impl ReliefOffer {
     /// The relief for the utility that it loses.
     fn worth(&self) -> f64 {
         if self.lost > 0.0 { self.relief / self.lost } else { f64::INFINITY }
@@ -41,7 +41,7 @@ impl Offer {
 }
 
 /// The steps that give at least `need`, or all that can be given.
-pub(crate) fn choose_relief(parts: &[FeaturePart], need: f64) -> Vec<Step> {
+pub(crate) fn choose_relief(parts: &[FeaturePart], need: f64) -> Vec<LevelStep> {
     let mut steps = Vec::new();
     let mut need = need;
     let lowest_first = Class::ALL.into_iter();
@@ -55,7 +55,7 @@ pub(crate) fn choose_relief(parts: &[FeaturePart], need: f64) -> Vec<Step> {
             break;
         }
         let of_class = || parts.iter().enumerate().filter(|(_, part)| part.class == class);
-        let mut offers: Vec<Vec<Offer>> = of_class()
+        let mut offers: Vec<Vec<ReliefOffer>> = of_class()
             .filter(|(_, part)| part.can_move())
             .map(|(index, part)| offers_of(index, part))
             .filter(|offers| !offers.is_empty())
@@ -86,15 +86,15 @@ pub(crate) fn choose_relief(parts: &[FeaturePart], need: f64) -> Vec<Step> {
 }
 
 /// The last offer that is not off.
-fn last_on<'a>(offers: &'a [Offer], parts: &[FeaturePart]) -> Option<&'a Offer> {
+fn last_on<'a>(offers: &'a [ReliefOffer], parts: &[FeaturePart]) -> Option<&'a ReliefOffer> {
     offers.iter().rev().find(|offer| offer.step.to <= parts[offer.step.part].last_on())
 }
 
-fn offers_of(index: usize, part: &FeaturePart) -> Vec<Offer> {
+fn offers_of(index: usize, part: &FeaturePart) -> Vec<ReliefOffer> {
     let now = part.utility(part.position);
     part.worse()
-        .map(|to| Offer {
-            step: Step { part: index, to },
+        .map(|to| ReliefOffer {
+            step: LevelStep { part: index, to },
             relief: part.relief(to),
             lost: now - part.utility(to),
         })
@@ -102,8 +102,8 @@ fn offers_of(index: usize, part: &FeaturePart) -> Vec<Offer> {
 }
 
 /// The steps of one class, at most one of each part.
-fn choose_in_class(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
-    let all: Vec<Offer> = offers.iter().filter_map(|offers| offers.last()).copied().collect();
+fn choose_in_class(offers: &[Vec<ReliefOffer>], need: f64) -> Vec<ReliefOffer> {
+    let all: Vec<ReliefOffer> = offers.iter().filter_map(|offers| offers.last()).copied().collect();
     if all.iter().map(|offer| offer.relief).sum::<f64>() <= need {
         return all;
     }
@@ -113,7 +113,8 @@ fn choose_in_class(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
     if let Some(count) = combinations {
         return try_all(offers, need, count);
     }
-    let by_loss = |a: &&Offer, b: &&Offer| a.lost.total_cmp(&b.lost).then(a.relief.total_cmp(&b.relief));
+    let by_loss =
+        |a: &&ReliefOffer, b: &&ReliefOffer| a.lost.total_cmp(&b.lost).then(a.relief.total_cmp(&b.relief));
     let one = offers.iter().flatten().filter(|offer| offer.relief >= need).min_by(by_loss);
     let several = take_in_order(offers, need);
     match one {
@@ -123,7 +124,7 @@ fn choose_in_class(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
 }
 
 /// The combination that is enough and loses the least.
-fn try_all(offers: &[Vec<Offer>], need: f64, combinations: usize) -> Vec<Offer> {
+fn try_all(offers: &[Vec<ReliefOffer>], need: f64, combinations: usize) -> Vec<ReliefOffer> {
     let mut best: Option<(Total, usize)> = None;
     for number in 0..combinations {
         let total = nth_combination(offers, number).fold(Total::default(), Total::plus);
@@ -143,7 +144,7 @@ struct Total {
 }
 
 impl Total {
-    fn plus(self, offer: &Offer) -> Self {
+    fn plus(self, offer: &ReliefOffer) -> Self {
         Self { relief: self.relief + offer.relief, lost: self.lost + offer.lost, steps: self.steps + 1 }
     }
 
@@ -154,7 +155,7 @@ impl Total {
 }
 
 /// The offers of one combination, whose number has a digit for each part.
-fn nth_combination(offers: &[Vec<Offer>], number: usize) -> impl Iterator<Item = &Offer> {
+fn nth_combination(offers: &[Vec<ReliefOffer>], number: usize) -> impl Iterator<Item = &ReliefOffer> {
     let mut rest = number;
     offers.iter().filter_map(move |offers| {
         let digit = rest % (offers.len() + 1);
@@ -165,12 +166,12 @@ fn nth_combination(offers: &[Vec<Offer>], number: usize) -> impl Iterator<Item =
 
 /// Those with the most relief for the utility that they lose, until it is enough; then each step is
 /// made as small as it may be.
-fn take_in_order(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
-    let worst = |offers: &Vec<Offer>| offers.last().copied();
-    let mut order: Vec<(usize, Offer)> =
+fn take_in_order(offers: &[Vec<ReliefOffer>], need: f64) -> Vec<ReliefOffer> {
+    let worst = |offers: &Vec<ReliefOffer>| offers.last().copied();
+    let mut order: Vec<(usize, ReliefOffer)> =
         offers.iter().enumerate().filter_map(|(index, offers)| Some((index, worst(offers)?))).collect();
     order.sort_by(|a, b| b.1.worth().total_cmp(&a.1.worth()));
-    let mut chosen: Vec<(usize, Option<Offer>)> = Vec::new();
+    let mut chosen: Vec<(usize, Option<ReliefOffer>)> = Vec::new();
     let mut relief = 0.0;
     for (index, offer) in order {
         if relief >= need {
@@ -196,7 +197,7 @@ fn take_in_order(offers: &[Vec<Offer>], need: f64) -> Vec<Offer> {
 ///
 /// A lower class gets what is left beside the next step of each higher one that is held for a
 /// while, and nothing while a higher one does not fit.
-pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -> Option<Step> {
+pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -> Option<LevelStep> {
     let mut reserved = 0.0;
     for class in Class::ALL.into_iter().rev() {
         let degraded = |part: &FeaturePart| part.position > LevelPosition::BEST && !part.is_pinned();
@@ -205,7 +206,7 @@ pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -
         let steps = of_class().filter(|(_, part)| part.can_move()).filter_map(|(index, part)| {
             let to = best_return(part, fits)?;
             let gained = part.utility(to) - part.utility(part.position);
-            Some((Step { part: index, to }, gained / part.growth(to).max(LEAST_RELIEF)))
+            Some((LevelStep { part: index, to }, gained / part.growth(to).max(LEAST_RELIEF)))
         });
         // Of equal ones the first.
         let best = steps.reduce(|best, next| if next.1 > best.1 { next } else { best });

@@ -7,11 +7,8 @@
 use tidegate_core::Timestamp;
 
 use crate::levels::load_level::{LevelThresholds, LoadLevel};
+use crate::levels::threshold_entry::ThresholdEntry;
 
-/// The ticks in a row at a threshold that enter a level.
-const ENTER_TICKS: u32 = 2;
-/// From this multiple of the threshold on, one tick is enough.
-const ENTER_AT_ONCE: f64 = 1.2;
 /// The ticks in a row with the queue over its target, the cursor closed, that make an emergency.
 const EMERGENCY_TICKS: u32 = 5;
 /// A settle time is kept in so many parts.
@@ -45,8 +42,8 @@ pub(crate) struct LevelControl {
     thresholds: LevelThresholds,
     level: LoadLevel,
     transitions: u64,
-    /// The ticks in a row at each threshold.
-    over: [u32; 4],
+    /// Of each threshold.
+    entries: [ThresholdEntry; 4],
     emergency_ticks: u32,
     parts: [Part; PARTS],
     /// The number of the part that the last tick was in, and its instant.
@@ -56,12 +53,12 @@ pub(crate) struct LevelControl {
 }
 
 impl LevelControl {
-    pub(crate) const fn new(thresholds: LevelThresholds) -> Self {
+    pub(crate) fn new(thresholds: LevelThresholds) -> Self {
         Self {
             thresholds,
             level: LoadLevel::Normal,
             transitions: 0,
-            over: [0; 4],
+            entries: [ThresholdEntry::default(); 4],
             emergency_ticks: 0,
             parts: [Part { sum: 0.0, ticks: 0, max: 0.0, is_emergency: false }; PARTS],
             last: None,
@@ -95,7 +92,7 @@ impl LevelControl {
         self.emergency_ticks = if stands { self.emergency_ticks.saturating_add(1) } else { 0 };
         let Some(pressure) = input.pressure else {
             // Nothing is known: the level is held, and no time passes for it.
-            self.over = [0; 4];
+            self.entries = Default::default();
             self.forget(now);
             return self.level;
         };
@@ -109,10 +106,9 @@ impl LevelControl {
         slot.is_emergency |= is_emergency;
         let mut level = self.level;
         for (index, threshold) in enter.into_iter().enumerate() {
-            let is_over = pressure >= threshold && (index < 3 || emergency);
-            self.over[index] = if is_over { self.over[index].saturating_add(1) } else { 0 };
-            let enters = self.over[index] >= ENTER_TICKS || (is_over && pressure > ENTER_AT_ONCE * threshold);
-            if enters {
+            if index == 3 && !emergency {
+                self.entries[index].reset();
+            } else if self.entries[index].observe(pressure, threshold) {
                 level = level.max(LoadLevel::ALL[index + 1]);
             }
         }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::Class;
 
-use super::world::{Chance, Stream, TUNED, UNTUNED, World, feature};
+use super::world::{Chance, RequestStream, TUNED, UNTUNED, World, feature};
 use crate::{FeatureConfig, ResourceConfig};
 
 const PLACES: u64 = 200;
@@ -23,12 +23,13 @@ fn rise(seconds: f64) -> f64 {
 
 /// A stream without a feature that takes 40 % of the demand, and features that share the rest.
 fn world(features: Vec<(FeatureConfig, f64)>, seed: u64) -> World {
-    let mut streams =
-        vec![Stream::new(None, Class::CriticalPlus, SERVICE, |seconds| 0.4 * rise(seconds) * CAPACITY)];
+    let mut streams = vec![RequestStream::new(None, Class::CriticalPlus, SERVICE, |seconds| {
+        0.4 * rise(seconds) * CAPACITY
+    })];
     for (name, (config, part)) in NAMES.into_iter().zip(&features) {
         let part = *part;
         let rate = move |seconds: f64| part * rise(seconds) * CAPACITY;
-        streams.push(Stream::new(Some(name), config.class, SERVICE, rate));
+        streams.push(RequestStream::new(Some(name), config.class, SERVICE, rate));
     }
     let configs = features.into_iter().map(|(config, _)| config).collect();
     World::new(&ResourceConfig::new(PLACES), Vec::new(), configs, streams, seed)

@@ -2,7 +2,7 @@
 
 use tidegate_core::Class;
 
-use super::fluid::Fluid;
+use super::fluid::FluidService;
 use super::ramp::{B, ramp, t1_and_t2, world};
 use super::world::{TUNED, UNTUNED, feature, thresholds};
 use crate::{FeatureEvent, FeatureReason};
@@ -21,10 +21,10 @@ fn callers_that_stop_asking_the_moment_b_is_off_do_not_make_it_look_free() {
 }
 
 /// B is off while A and C ask for 0.70; then they ask for `after`, and B for `b`.
-fn settle(after: f64, b: f64) -> Fluid {
+fn settle(after: f64, b: f64) -> FluidService {
     let flows = [(None, Class::Critical), (Some("b"), Class::Sheddable)];
     let config = feature("b", Class::Sheddable, &[("on", 1.0), ("off", 0.0)]);
-    let mut fluid = Fluid::new(|config| config.levels(thresholds(0.90)), vec![config], &flows, 0.0, 1);
+    let mut fluid = FluidService::new(|config| config.levels(thresholds(0.90)), vec![config], &flows, 0.0, 1);
     fluid.run(20.0, |_| vec![0.50, B]);
     fluid.run(20.0, |_| vec![0.70, b]);
     assert_eq!(fluid.transitions(), 1);
@@ -51,7 +51,7 @@ pub(super) fn demand_that_rises_on_after_a_step_is_met_by_the_next_step_at_once(
     let flows = [(None, Class::Critical), (Some("x"), Class::Sheddable), (Some("y"), Class::Sheddable)];
     let levels = [("full", 1.0), ("half", 0.5), ("off", 0.0)];
     let features = ["x", "y"].map(|name| feature(name, Class::Sheddable, &levels)).into();
-    let mut fluid = Fluid::new(|config| config, features, &flows, 0.0, 1);
+    let mut fluid = FluidService::new(|config| config, features, &flows, 0.0, 1);
     fluid.run(20.0, |_| vec![0.30, 0.20, 0.20]);
     fluid.run(1.0, |_| vec![0.45, 0.20, 0.20]);
     assert_eq!(fluid.transitions(), 1, "half of one is enough: {:?}", fluid.events);
@@ -67,7 +67,7 @@ fn relief_that_is_ordered_and_not_felt_yet_is_not_ordered_again() {
     let flows = [(None, Class::Critical), (Some("x"), Class::Sheddable), (Some("y"), Class::Sheddable)];
     let features =
         ["x", "y"].map(|name| feature(name, Class::Sheddable, &[("on", 1.0), ("off", 0.0)])).into();
-    let mut fluid = Fluid::new(|config| config, features, &flows, 0.0, 1);
+    let mut fluid = FluidService::new(|config| config, features, &flows, 0.0, 1);
     fluid.run(20.0, |_| vec![0.30, 0.20, 0.20]);
     fluid.shown = Some(0.95);
     fluid.run(3.0, |_| vec![0.30, 0.20, 0.20]);
@@ -97,7 +97,7 @@ fn a_switch_off_cancels_work_after_its_grace_and_tells_when_all_has_ended() {
     let mut config: FeatureConfig = feature("b", Class::Sheddable, &[("on", 1.0), ("off", 0.0)]);
     config.on_disable = OnDisable::Cancel { grace };
     let flows = [(None, Class::Critical), (Some("b"), Class::Sheddable)];
-    let mut fluid = Fluid::new(|config| config, vec![config], &flows, 0.0, 1);
+    let mut fluid = FluidService::new(|config| config, vec![config], &flows, 0.0, 1);
     fluid.run(20.0, |_| vec![0.50, B]);
     let level = fluid.overload.request_level(1, Class::Sheddable, Some("t"), fluid.now);
     let id = fluid.overload.find_feature("b").unwrap();

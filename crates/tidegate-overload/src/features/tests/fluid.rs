@@ -1,5 +1,5 @@
-//! A service whose load is a number: as much as is asked for and let in, and a signal that says so
-//! with noise. A day of it takes seconds.
+//! A service without single requests: its load is the admitted part of the demand, and a signal
+//! reports it with noise. A simulated day takes seconds.
 
 use core::time::Duration;
 
@@ -18,18 +18,18 @@ const SERVICE: Duration = Duration::from_millis(100);
 pub(crate) const CAPACITY: f64 = 200.0;
 
 /// The requests of one kind.
-pub(crate) struct Flow {
+pub(crate) struct RequestFlow {
     pub(crate) feature: Option<&'static str>,
     pub(crate) class: Class,
     /// The requests of the tick that are not whole yet.
     rest: f64,
 }
 
-pub(crate) struct Fluid {
+pub(crate) struct FluidService {
     pub(crate) overload: Overload,
     pub(crate) resource: ResourceId,
     pub(crate) now: Timestamp,
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) flows: Vec<RequestFlow>,
     pub(crate) chance: Chance,
     /// The deviation of the signal.
     pub(crate) noise: f64,
@@ -43,7 +43,7 @@ pub(crate) struct Fluid {
     pub(crate) shown: Option<f64>,
 }
 
-impl Fluid {
+impl FluidService {
     pub(crate) fn new(
         config: impl Fn(ResourceConfig) -> ResourceConfig,
         features: Vec<FeatureConfig>,
@@ -66,7 +66,7 @@ impl Fluid {
             now: START,
             flows: flows
                 .iter()
-                .map(|(feature, class)| Flow { feature: *feature, class: *class, rest: 0.0 })
+                .map(|(feature, class)| RequestFlow { feature: *feature, class: *class, rest: 0.0 })
                 .collect(),
             chance: Chance::new(seed),
             noise,

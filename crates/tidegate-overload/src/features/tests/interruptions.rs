@@ -4,17 +4,17 @@ use core::time::Duration;
 
 use tidegate_core::Class;
 
-use super::fluid::Fluid;
+use super::fluid::FluidService;
 use super::world::feature;
 use crate::{FeatureEvent, FeatureReason};
 
 const HOUR: Duration = Duration::from_hours(1);
 
 /// B is off, and there is room for it from now on.
-fn degraded() -> Fluid {
+fn degraded() -> FluidService {
     let flows = [(None, Class::Critical), (Some("b"), Class::Sheddable)];
     let config = feature("b", Class::Sheddable, &[("on", 1.0), ("off", 0.0)]);
-    let mut fluid = Fluid::new(|config| config, vec![config], &flows, 0.0, 1);
+    let mut fluid = FluidService::new(|config| config, vec![config], &flows, 0.0, 1);
     fluid.run(20.0, |_| vec![0.50, 0.20]);
     fluid.run(20.0, |_| vec![0.65, 0.20]);
     assert_eq!(fluid.transitions(), 1);
@@ -29,7 +29,7 @@ fn nothing_comes_back_because_a_signal_went_stale_and_after_a_minute_the_rest_de
     assert_eq!(fluid.transitions(), 1);
     let view = &fluid.overload.feature_views(fluid.now)[0];
     assert_eq!(view.reason, FeatureReason::Held { signal: "u".into() });
-    let lost = |fluid: &Fluid| {
+    let lost = |fluid: &FluidService| {
         fluid.events.iter().filter(|event| matches!(event, FeatureEvent::SignalLost { .. })).count()
     };
     assert_eq!(lost(&fluid), 0);
@@ -77,7 +77,7 @@ fn the_dwell_is_time_in_which_the_control_ran() {
     let flows = [(None, Class::Critical), (Some("b"), Class::Sheddable)];
     let mut config = feature("b", Class::Sheddable, &[("on", 1.0), ("off", 0.0)]);
     config.min_dwell = Duration::from_mins(1);
-    let mut fluid = Fluid::new(|config| config, vec![config], &flows, 0.0, 1);
+    let mut fluid = FluidService::new(|config| config, vec![config], &flows, 0.0, 1);
     fluid.run(20.0, |_| vec![0.50, 0.20]);
     fluid.run(2.0, |_| vec![0.65, 0.20]);
     assert_eq!(fluid.transitions(), 1);

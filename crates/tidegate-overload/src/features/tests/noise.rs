@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::Class;
 
-use super::fluid::Fluid;
+use super::fluid::FluidService;
 use super::ramp::{B, ramp};
 use super::world::{Chance, TUNED, UNTUNED, feature, thresholds};
 use crate::FeatureConfig;
@@ -15,9 +15,9 @@ fn b() -> FeatureConfig {
     feature("b", Class::Sheddable, &[("on", 1.0), ("off", 0.0)])
 }
 
-fn fluid(noise: f64, seed: u64) -> Fluid {
+fn fluid(noise: f64, seed: u64) -> FluidService {
     let flows = [(None, Class::Critical), (Some("b"), Class::Sheddable)];
-    Fluid::new(|config| config.levels(thresholds(0.90)), vec![b()], &flows, noise, seed)
+    FluidService::new(|config| config.levels(thresholds(0.90)), vec![b()], &flows, noise, seed)
 }
 
 /// The transitions of a rule of thresholds alone, on the same load with noise and the same
@@ -110,7 +110,7 @@ fn whatever_the_load_does_no_feature_changes_twice_within_its_dwell() {
         high.min_dwell = Duration::from_secs(20);
         let flows =
             [(None, Class::Critical), (Some("low"), Class::Sheddable), (Some("high"), Class::Critical)];
-        let mut fluid = Fluid::new(|config| config, vec![low, high], &flows, NOISE, seed);
+        let mut fluid = FluidService::new(|config| config, vec![low, high], &flows, NOISE, seed);
         let mut chance = Chance::new(seed);
         for _ in 0..60 {
             let asked: Vec<f64> = (0..3).map(|_| 0.5 * chance.part()).collect();

@@ -4,18 +4,18 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Timestamp};
 
-use super::fluid::Fluid;
+use super::fluid::FluidService;
 use super::world::feature;
 use crate::{FEATURE_PIN_MAX, FeatureConfig, FeatureEvent, FeatureMode, FeaturePinError, FeatureReason};
 
 const LEVELS: [(&str, f64); 3] = [("full", 1.0), ("480p", 0.3), ("off", 0.0)];
 
-fn fluid(config: FeatureConfig) -> Fluid {
+fn fluid(config: FeatureConfig) -> FluidService {
     let flows = [(None, Class::Critical), (Some("video"), Class::Sheddable)];
-    Fluid::new(|config| config, vec![config], &flows, 0.0, 1)
+    FluidService::new(|config| config, vec![config], &flows, 0.0, 1)
 }
 
-fn level(fluid: &Fluid) -> String {
+fn level(fluid: &FluidService) -> String {
     fluid.overload.feature_views(fluid.now)[0].level_name.to_string()
 }
 

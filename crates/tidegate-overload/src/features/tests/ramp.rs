@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::Class;
 
-use super::world::{Stream, TUNED, UNTUNED, World, feature, thresholds};
+use super::world::{RequestStream, TUNED, UNTUNED, World, feature, thresholds};
 use crate::{FeatureEvent, ResourceConfig};
 
 const PLACES: u64 = 200;
@@ -24,9 +24,9 @@ pub(crate) fn ramp(seconds: f64) -> f64 {
 pub(super) fn world(seed: u64) -> World {
     let half = |seconds: f64| ramp(seconds) * CAPACITY / 2.0;
     let streams = vec![
-        Stream::new(None, Class::Critical, SERVICE, half),
-        Stream::new(Some("b"), Class::Sheddable, SERVICE, |_| B * CAPACITY),
-        Stream::new(None, Class::CriticalPlus, SERVICE, half),
+        RequestStream::new(None, Class::Critical, SERVICE, half),
+        RequestStream::new(Some("b"), Class::Sheddable, SERVICE, |_| B * CAPACITY),
+        RequestStream::new(None, Class::CriticalPlus, SERVICE, half),
     ];
     let config = ResourceConfig::new(PLACES).levels(thresholds(0.90));
     let b = feature("b", Class::Sheddable, &[("on", 1.0), ("off", 0.0)]);

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Timestamp};
 
-use super::fluid::Fluid;
+use super::fluid::FluidService;
 use super::world::{START, feature};
 use crate::{
     FeatureConfig, FeatureScope, OnDisable, Overload, PushedValue, RequestRecord, ResourceConfig,
@@ -17,8 +17,8 @@ const LEVELS: [(&str, f64); 3] = [("full", 1.0), ("half", 0.5), ("off", 0.0)];
 fn a_lower_class_of_requests_degrades_first_and_one_above_the_feature_never() {
     let config = FeatureConfig { scope: FeatureScope::Class, ..feature("video", Class::Critical, &LEVELS) };
     let flows = Class::ALL.map(|class| (Some("video"), class));
-    let mut fluid = Fluid::new(|config| config, vec![config], &flows, 0.0, 1);
-    let levels = |fluid: &Fluid| fluid.overload.feature_views(fluid.now)[0].class_levels;
+    let mut fluid = FluidService::new(|config| config, vec![config], &flows, 0.0, 1);
+    let levels = |fluid: &FluidService| fluid.overload.feature_views(fluid.now)[0].class_levels;
     fluid.run(20.0, |_| vec![0.15, 0.15, 0.15, 0.15]);
     fluid.run(5.0, |_| vec![0.22, 0.22, 0.22, 0.22]);
     assert_eq!(levels(&fluid), [1, 0, 0, 0]);
@@ -37,7 +37,7 @@ fn a_class_that_goes_off_does_not_prolong_the_grace_of_one_that_is_off() {
     let mut config = feature("video", Class::Critical, &[("on", 1.0), ("off", 0.0)]);
     (config.scope, config.on_disable) = (FeatureScope::Class, OnDisable::Cancel { grace });
     let flows = Class::ALL.map(|class| (Some("video"), class));
-    let mut fluid = Fluid::new(|config| config, vec![config], &flows, 0.0, 1);
+    let mut fluid = FluidService::new(|config| config, vec![config], &flows, 0.0, 1);
     fluid.run(20.0, |_| vec![0.15, 0.15, 0.15, 0.15]);
     let feature = fluid.overload.feature(fluid.overload.find_feature("video").unwrap());
     let grants =
@@ -60,7 +60,7 @@ fn a_class_that_goes_off_does_not_prolong_the_grace_of_one_that_is_off() {
 fn a_step_moves_as_many_tenants_as_the_need_asks_for() {
     let config = FeatureConfig { scope: FeatureScope::Tenant, ..feature("video", Class::Sheddable, &LEVELS) };
     let flows = [(None, Class::Critical), (Some("video"), Class::Sheddable)];
-    let mut fluid = Fluid::new(|config| config, vec![config], &flows, 0.0, 1);
+    let mut fluid = FluidService::new(|config| config, vec![config], &flows, 0.0, 1);
     fluid.run(20.0, |_| vec![0.30, 0.40]);
     fluid.run(15.0, |_| vec![0.44, 0.40]);
     let view = &fluid.overload.feature_views(fluid.now)[0];

@@ -66,7 +66,7 @@ pub(crate) fn thresholds(brownout: f64) -> LevelThresholds {
 }
 
 /// Requests of one kind.
-pub(crate) struct Stream {
+pub(crate) struct RequestStream {
     pub(crate) feature: Option<&'static str>,
     pub(crate) class: Class,
     /// The requests a second, by the seconds since the start.
@@ -76,7 +76,7 @@ pub(crate) struct Stream {
     pub(crate) tenants: u64,
 }
 
-impl Stream {
+impl RequestStream {
     pub(crate) fn new(
         feature: Option<&'static str>,
         class: Class,
@@ -101,7 +101,7 @@ pub(crate) struct StreamCounts {
 
 /// The state after a tick.
 #[derive(Clone, Debug)]
-pub(crate) struct Tick {
+pub(crate) struct TickSample {
     pub(crate) seconds: f64,
     pub(crate) pressure: f64,
     /// The worst level of each feature, in their order, and its requests in flight.
@@ -119,9 +119,9 @@ pub(crate) struct World {
     pub(crate) overload: Overload,
     pub(crate) resource: ResourceId,
     pub(crate) now: Timestamp,
-    pub(crate) streams: Vec<Stream>,
+    pub(crate) streams: Vec<RequestStream>,
     pub(crate) counts: Vec<StreamCounts>,
-    pub(crate) ticks: Vec<Tick>,
+    pub(crate) ticks: Vec<TickSample>,
     pub(crate) events: Vec<FeatureEvent>,
     pub(crate) chance: Chance,
     next: Vec<Timestamp>,
@@ -138,7 +138,7 @@ impl World {
         config: &ResourceConfig,
         signals: Vec<SignalConfig>,
         features: Vec<FeatureConfig>,
-        streams: Vec<Stream>,
+        streams: Vec<RequestStream>,
         seed: u64,
     ) -> Self {
         let mut builder = Overload::builder(seed).default_resource(*config);
@@ -279,7 +279,7 @@ impl World {
         self.events.extend(self.overload.take_feature_events());
         let pressure = self.overload.resource(self.resource).pressure().unwrap_or(0.0);
         let features = || self.overload.features().map(|(_, feature)| feature);
-        self.ticks.push(Tick {
+        self.ticks.push(TickSample {
             seconds: self.seconds(),
             pressure,
             levels: features().map(crate::Feature::worst_level).collect(),
