@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tidegate_core::{Plane, Reason};
 use tidegate_wire::answer::AccessUnits;
 use tidegate_wire::display::HumanDuration;
 
@@ -120,6 +121,11 @@ fn admission(said: &CheckAnswer, question: &Question, peek: bool) -> String {
         (None, None) if !said.shadow.is_empty() => text.push_str("no limit that enforces applies to it"),
         (None, None) => text.push_str("no limit applies to it"),
     }
+    if let (Some(feature), Some(level)) = (&said.feature, &said.feature_level) {
+        let (verb, mode) =
+            if said.feature_shadow { ("would be", ", but is in shadow mode") } else { ("is", "") };
+        let _ = write!(text, "\nfeature {feature} {verb} at {level}{mode}");
+    }
     for name in &said.shadow {
         let _ = write!(text, "\nshadow limit {name} would have refused it");
     }
@@ -140,7 +146,7 @@ fn refusal(said: &CheckAnswer, question: &Question) -> String {
     if !scope.is_empty() {
         let _ = write!(text, " for {}", scope.join(", "));
     }
-    if let Some(remaining) = said.remaining {
+    if let Some(remaining) = said.remaining.filter(|_| !is_of_overload(said)) {
         let _ = write!(text, ", {remaining} left");
     }
     text.push_str(&when(said.retry.as_deref(), said.retry_after_ms));
@@ -153,6 +159,12 @@ fn refusal(said: &CheckAnswer, question: &Question) -> String {
         text.push_str(&when(None, one.retry_after_ms));
     }
     text
+}
+
+/// Whether the overload plane refused, which counts no units: an answer says 0 of them left.
+fn is_of_overload(said: &CheckAnswer) -> bool {
+    let reason = Reason::ALL.into_iter().find(|one| Some(one.as_str()) == said.reason.as_deref());
+    reason.is_some_and(|reason| reason.plane() == Plane::Overload)
 }
 
 /// When to come back.
@@ -221,6 +233,17 @@ mod tests {
         let never = r#"{"decision":"refuse","reason":"cost_exceeds_limit","limit":"a","retry":"never"}"#;
         let expected = "refused: cost_exceeds_limit by a; the same request will never be admitted";
         assert_eq!(told(&said(never), false), expected);
+    }
+
+    #[test]
+    fn an_admission_says_at_which_level_its_feature_is() {
+        let json = r#"{"decision":"admit","feature":"thumbnails","feature_level":"480p"}"#;
+        let expected = "would be admitted: no limit applies to it\nfeature thumbnails is at 480p";
+        assert_eq!(told(&said(json), true), expected);
+        let shadow = json.replace('}', r#","feature_shadow":true}"#);
+        let expected = "would be admitted: no limit applies to it\nfeature thumbnails would be at 480p, \
+                        but is in shadow mode";
+        assert_eq!(told(&said(&shadow), true), expected);
     }
 
     #[test]

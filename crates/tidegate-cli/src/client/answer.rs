@@ -41,6 +41,15 @@ pub(crate) struct CheckAnswer {
     /// The capacity units of its access to a table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) access: Option<AccessUnits>,
+    /// Its feature, if that has levels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) feature: Option<String>,
+    /// The level of its feature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) feature_level: Option<String>,
+    /// Whether its feature is in shadow mode, so that the level is only shown.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub(crate) feature_shadow: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) limits: Vec<LimitLeft>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -104,6 +104,8 @@ fn said(answer: RateLimitResponse) -> Result<CheckAnswer, ClientError> {
         headers.filter(|one| one.key == name.as_str()).find_map(|one| one.value.parse().ok())
     };
     let access = header(&UNITS).zip(header(&UNITS_LEFT)).map(|(units, left)| AccessUnits { units, left });
+    let metadata = answer.dynamic_metadata.as_ref().map(envoy::metadata::json).unwrap_or_default();
+    let member = |name: &str| metadata[name].as_str().map(str::to_owned);
     let reset = status.duration_until_reset.and_then(|wait| u64::try_from(wait.seconds).ok());
     let left = status.current_limit.map(|limit| LimitLeft {
         name: limit.name,
@@ -117,6 +119,8 @@ fn said(answer: RateLimitResponse) -> Result<CheckAnswer, ClientError> {
         remaining: left.as_ref().map(|left| left.remaining),
         limits: left.into_iter().collect(),
         access,
+        feature: member("feature"),
+        feature_level: member("feature_level"),
         ..CheckAnswer::default()
     })
 }

@@ -69,7 +69,7 @@ fn said(pairs: Vec<Reply>) -> Option<CheckAnswer> {
     };
     let (decision, reason, limit, permit) =
         (text("decision")?, text("reason"), text("limit"), text("permit"));
-    let detail = text("detail");
+    let (detail, feature, feature_level) = (text("detail"), text("feature"), text("feature_level"));
     let mut units = |name: &str| text(name)?.parse().ok();
     let access = units("units").zip(units("units_left")).map(|(units, left)| AccessUnits { units, left });
     let number = |name: &str| match all.get(name) {
@@ -85,6 +85,8 @@ fn said(pairs: Vec<Reply>) -> Option<CheckAnswer> {
         permit,
         detail,
         access,
+        feature,
+        feature_level,
         ..CheckAnswer::default()
     })
 }

@@ -180,6 +180,68 @@ fn the_feature_of_a_check_reaches_the_daemon_at_every_door() {
 }
 
 #[test]
+fn the_level_of_a_feature_is_told_in_words_and_as_json_at_every_door() {
+    let [http, grpc, resp] = free_ports();
+    let file = TemporaryFile::new(&format!(
+        "listen: {{ http: 127.0.0.1:{http}, grpc: 127.0.0.1:{grpc}, resp: 127.0.0.1:{resp} }}\n\
+        resources: {{ app: {{ concurrency: 20 }} }}\nfeatures:\n  - search\n  \
+        - {{ name: thumbnails, levels: [{{ name: full, cost: 1 }}, {{ name: 480p, cost: 0.3 }}, {{ name: off, cost: 0 }}] }}\n  \
+        - {{ name: ranking, mode: shadow, levels: [{{ name: full, cost: 1 }}, {{ name: plain, cost: 0.5 }}] }}\n\
+        store: {{ kind: memory }}\nnamespaces: {{ api: {{ limits: [{{ name: all, key: [user], rate: 100000/s }}] }} }}\n"
+    ));
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    daemon.read_until("callers");
+    let http = format!("http://127.0.0.1:{http}");
+    let ends = [http.clone(), format!("grpc://127.0.0.1:{grpc}"), format!("redis://127.0.0.1:{resp}")];
+    let pin = |feature: &str, level: &str| {
+        let words = ["features", "pin", feature, level, "--for", "10m", "--at", &http];
+        assert_eq!(told(&words, None).0, 0, "{feature} {level}");
+    };
+    pin("ranking", "plain");
+    for level in ["full", "480p"] {
+        pin("thumbnails", level);
+        for at in &ends {
+            for more in [&[][..], &["--peek"]] {
+                let feature = [&["--feature", "thumbnails"], more].concat();
+                let (code, out, err) = check(at, &feature);
+                assert_eq!((code, err.as_str()), (0, ""), "{at}");
+                let shown: Vec<&str> = out.lines().filter(|line| line.contains("feature")).collect();
+                assert_eq!(shown, [format!("feature thumbnails is at {level}")], "{at}: {out}");
+                let (_, out, _) = check(at, &[&feature[..], &["--json"]].concat());
+                let answer: Value = serde_json::from_str(&out).unwrap();
+                let members = (&answer["feature"], &answer["feature_level"], &answer["feature_shadow"]);
+                assert_eq!(members, (&json!("thumbnails"), &json!(level), &Value::Null), "{at}");
+            }
+            for untold in [&["--feature", "search"][..], &["--feature", "ranking"], &[]] {
+                let (_, out, _) = check(at, untold);
+                assert!(!out.contains("feature"), "{at}: {untold:?}: {out}");
+            }
+        }
+    }
+    let (_, out, _) = check(&http, &["--feature", "ranking", "--peek"]);
+    let expected = "feature ranking would be at plain, but is in shadow mode\n";
+    assert!(out.ends_with(expected), "{out}");
+    pin("thumbnails", "off");
+    for at in &ends {
+        for (more, would) in [(&[][..], ""), (&["--peek"], "would be ")] {
+            let feature = [&["--feature", "thumbnails"], more].concat();
+            let (code, out, err) = check(at, &feature);
+            assert_eq!((code, err.as_str()), (1, ""), "{at}: {out}");
+            // RESP tells no scope.
+            let scope = if at.starts_with("redis") { "" } else { " for class=sheddable_plus" };
+            let refused =
+                format!("{would}refused: feature_disabled by thumbnails{scope}; come back in 10 min");
+            let because = "  feature \"thumbnails\" is off to relieve resource \"app\"; come back in 10 min";
+            assert_eq!(out.lines().collect::<Vec<_>>(), [refused.as_str(), because], "{at}");
+            let (_, out, _) = check(at, &[&feature[..], &["--json"]].concat());
+            let answer: Value = serde_json::from_str(&out).unwrap();
+            let members = (&answer["reason"], &answer["feature"], &answer["feature_level"]);
+            assert_eq!(members, (&json!("feature_disabled"), &json!("thumbnails"), &json!("off")), "{at}");
+        }
+    }
+}
+
+#[test]
 fn every_door_of_one_daemon_gives_the_same_answers() {
     let folder = TemporaryFolder::new();
     let socket = folder.path().join("callers.sock");
