@@ -43,7 +43,7 @@ use core::fmt;
 use std::sync::Arc;
 
 pub use build::{GateBuilder, GateError};
-pub use carried::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
+pub use carried::{Carried, CarriedFeature, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use decide::Decision;
 pub use explain::{
     Counting, DecidedBy, Explanation, FoundPlan, FoundZone, Level, NumbersOf, Outlook, PlanSource, Standing,

@@ -59,7 +59,7 @@ pub use class::Class;
 pub use cost::Cost;
 pub use error_chain::error_chain;
 pub use gate::UnreadRefusal;
-pub use gate::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
+pub use gate::{Carried, CarriedFeature, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use gate::{Decision, Gate, GateBuilder, GateError, LimitStatus, Peek, Permit};
 pub use limit::{Limit, LimitError};
 pub use matcher::Matcher;

@@ -18,6 +18,7 @@ use crate::algorithm::{Algorithm, Charged, Fixed, State, Verdict, WindowStart};
 use crate::cost::Cost;
 use crate::refusal::Refusal;
 use crate::table::{CarriedSpecs, KeyHash, KeyTable, Spec, SpecId, WhenFull};
+use crate::text::Text;
 use crate::time::Timestamp;
 
 /// A limit that arrives with a request, and the cost of the request under it.
@@ -89,6 +90,17 @@ pub struct Carried {
     pub limits: SmallVec<[CarriedStatus; 1]>,
     /// The refusal by another plane; then no limit was charged, and each says when to come back.
     pub refusal: Option<Refusal>,
+    /// The level of its feature that another plane granted the request, if its caller is told one.
+    pub feature: Option<CarriedFeature>,
+}
+
+/// The level of a feature that a request with carried limits was granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CarriedFeature {
+    /// The feature.
+    pub name: Text,
+    /// The name of its level.
+    pub level: Text,
 }
 
 /// A reason why a carried limit cannot be used.
@@ -230,7 +242,7 @@ impl KeyTable {
             }
         }
         let limits = lines.iter().map(|line| self.carried_status(line, now)).collect();
-        Ok(Carried { is_admitted, limits, refusal: None })
+        Ok(Carried { is_admitted, limits, ..Carried::default() })
     }
 
     /// The answer of [`KeyTable::carry`] for all or none of them, without changing anything.
@@ -249,7 +261,7 @@ impl KeyTable {
             is_admitted &= line.is_admitted();
             statuses.push(self.carried_status(&line, now));
         }
-        Ok(Carried { is_admitted, limits: statuses, refusal: None })
+        Ok(Carried { is_admitted, limits: statuses, ..Carried::default() })
     }
 
     /// Gives the cost of a carried limit back, never more than is used, and returns its new status.

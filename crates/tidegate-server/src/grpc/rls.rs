@@ -434,15 +434,18 @@ impl RequestScope<'_> {
             }
             return Ok(false);
         }
+        let mut feature =
+            carried.feature.map(|one| ShownFeature::new(one.name.to_string(), one.level.to_string()));
         for ((at, line, limit, cost), status) in questions.iter().zip(&carried.limits) {
             let status = as_sent(limit, *status);
             match own_outcome(domain, line, &status, now) {
                 Outcome::Over(refusal) => {
                     outcomes[*at] = Some(self.note_refused(&line.request.cost(*cost), refusal, now));
                 }
-                within if carried.is_admitted => {
+                Outcome::Within { limits, access, .. } if carried.is_admitted => {
                     self.note_own(&line.request.cost(*cost), &status, now);
-                    outcomes[*at] = Some(within);
+                    let feature = feature.take_if(|one| line.request.feature == Some(&*one.name));
+                    outcomes[*at] = Some(Outcome::Within { limits, access, feature });
                 }
                 Outcome::Within { .. } => {}
             }
@@ -638,7 +641,8 @@ fn left(report: LimitReport) -> Left {
 }
 
 /// The request that carries the limits of descriptors: as the first of them describes it (class,
-/// tenant, feature, attempt, deadline), with the resource and the access that one of them names.
+/// tenant, attempt, deadline), with the feature, the resource and the access that one of them
+/// names.
 fn carrier<'a>(
     domain: &'a str,
     lines: impl Iterator<Item = &'a DescriptorLine<'a>>,
@@ -653,6 +657,7 @@ fn carrier<'a>(
         }
         request.access = request.access.or(line.request.access);
         request.resource = request.resource.or(line.request.resource);
+        request.feature = request.feature.or(line.request.feature);
     }
     Ok(request)
 }

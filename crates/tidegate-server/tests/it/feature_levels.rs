@@ -14,13 +14,13 @@ use tidegate_core::{Class, Retry};
 use tidegate_engine::{Engine, FeaturePinning, Progress, Request};
 use tidegate_server::{Clock, Handle, ManualClock, Server, from_policy};
 use tidegate_tower::{AdmitLayer, FeatureLevel, extract};
-use tidegate_wire::envoy::{Code, RateLimitResponse, metadata};
+use tidegate_wire::envoy::{Code, RateLimitResponse, RateLimitUnit, metadata};
 use tokio::net::TcpStream;
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::authorization::{bearer, request as send};
 use crate::client::{Answer, Client};
-use crate::grpc::{Envoy, descriptor, request};
+use crate::grpc::{Envoy, descriptor, request, under};
 use crate::proxy::upstream::{Seen, well};
 use crate::resp;
 use crate::world::{START, memory_store};
@@ -47,8 +47,19 @@ proxy:
 const LEVELS: &str = "[{ name: full, cost: 1 }, { name: 480p, cost: 0.3 }, { name: off, cost: 0 }]";
 
 /// The ways to ask: the protocols of a daemon, and a layer of tower over the same engine.
-const DOORS: [&str; 9] =
-    ["check", "reserve", "authorize", "rls", "rls of two", "json", "resp", "proxy", "tower"];
+const DOORS: [&str; 11] = [
+    "check",
+    "reserve",
+    "authorize",
+    "rls",
+    "rls of two",
+    "rls override",
+    "rls override of two",
+    "json",
+    "resp",
+    "proxy",
+    "tower",
+];
 
 pub(crate) struct Daemon {
     pub(crate) handle: Handle,
@@ -135,11 +146,15 @@ impl Daemon {
                 let reason = answer.header("x-tidegate-reason").map(str::to_owned);
                 Told { reason, ..Told::from_head(&answer) }
             }
-            "rls" | "rls of two" => {
-                let mut asked = vec![descriptor(&words)];
-                if door == "rls of two" {
-                    asked.push(descriptor(&[("user", "ada")]));
-                }
+            "rls" | "rls of two" | "rls override" | "rls override of two" => {
+                let own = |asked| under(100_000, RateLimitUnit::Second, asked);
+                let (asked, other) = (descriptor(&words), descriptor(&[("user", "ada")]));
+                let asked = match door {
+                    "rls" => vec![asked],
+                    "rls of two" => vec![asked, other],
+                    "rls override" => vec![own(asked)],
+                    _ => vec![own(other), own(asked)],
+                };
                 let address = self.handle.grpc().unwrap().tcp().unwrap();
                 let answer = Envoy::at(address).await.call(request("shop", &asked)).await.unwrap();
                 Told::from_envoy(&answer)

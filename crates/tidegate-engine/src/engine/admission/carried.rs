@@ -13,8 +13,8 @@ use smallvec::{SmallVec, smallvec};
 use tidegate_capacity::Capacity;
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::{
-    Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, RequestOutcome, Retry,
-    Timestamp,
+    Algorithm, Carried, CarriedFeature, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, RequestOutcome,
+    Retry, Timestamp,
 };
 use tidegate_overload::{OfferOutcome, RequestRecord};
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
@@ -68,7 +68,7 @@ impl Owned {
         Carried {
             is_admitted: statuses.iter().all(|one| one.verdict == Verdict::Admit),
             limits: statuses,
-            refusal: None,
+            ..Carried::default()
         }
     }
 }
@@ -129,6 +129,8 @@ impl Engine {
             // The meter counts each limit as a request.
             Demand::new(Some((Arc::clone(plane), record)), OpenMeterAccount::NOTHING, now)
         });
+        let feature = holds.as_ref().and_then(|holds| self.granted(holds));
+        let feature = feature.map(|one| CarriedFeature { name: one.name.into(), level: one.level.into() });
         let hold = CarriedHold { capacity, shared, demand, holds, taken_at: now };
         let refusal = match answer {
             Ok(()) => None,
@@ -141,9 +143,12 @@ impl Engine {
         };
         let Some(refusal) = refusal else {
             let begun = self.carry_limits(request.namespace, limits, charging, now);
-            return Progress::finally(begun, now, move |carried, now| {
-                match &carried {
-                    Ok(carried) if is_charged(carried, charging) => hold.admit(now),
+            return Progress::finally(begun, now, move |mut carried, now| {
+                match &mut carried {
+                    Ok(carried) if is_charged(carried, charging) => {
+                        carried.feature = feature;
+                        hold.admit(now);
+                    }
                     Ok(_) => hold.decide(OfferOutcome::Denied, now),
                     Err(_) => hold.decide(OfferOutcome::Failed, now),
                 }

@@ -52,7 +52,8 @@ impl Engine {
         permit.holds().iter().map(|holds| self.granted(holds))
     }
 
-    fn granted(&self, holds: &Holds) -> Option<GrantedFeature<'_>> {
+    /// The level that a request with these holds was granted.
+    pub(crate) fn granted(&self, holds: &Holds) -> Option<GrantedFeature<'_>> {
         let GrantedLevel { id, grant } = holds.other()?.feature?;
         // A request that waited may have been granted by an engine that has replaced this one.
         let feature = self.overload()?.feature_at(id)?;
