@@ -40,7 +40,7 @@ pub use buffered::{
     Buffered, NoRoom, STREAM_BYTES, STREAM_WINDOW_BYTES, SharedConnectionBytes, WaitingBytes,
 };
 pub use delivery::{AnswerBytes, AnswerDelivery, DeliveredBody, DeliveryEnd, RESET_WINDOW, WATCHED_MAX};
-pub use flow::{BodyProgressGuard, StreamExecutor};
+pub use flow::{BodyCanceller, BodyProgressGuard, StreamExecutor};
 pub use hidden_end::HiddenEndLooks;
 pub use listener_id::ListenerId;
 pub use monitored_stream::MonitoredStream;

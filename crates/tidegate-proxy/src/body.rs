@@ -10,6 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tidegate_net::connections::{AnswerBytes, BodyProgressGuard};
 use tidegate_net::reply::ReplyBody;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::request_body::BodyError;
@@ -87,6 +88,10 @@ pub(crate) struct ProxiedBody<B: Body = Incoming> {
     rest: Bytes,
     patience: StallTimer,
     progress: BodyProgressGuard,
+    /// The task that ends the answer if the feature of its request is switched off.
+    ///
+    /// The body could not: it is not polled while its client reads nothing.
+    cancellation: Option<AbortHandle>,
     context: RequestContext,
 }
 
@@ -94,19 +99,21 @@ impl<B> ProxiedBody<B>
 where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
-    pub(crate) fn new(body: B, context: RequestContext, idle: Duration, until: Option<Instant>) -> Self {
+    pub(crate) fn new(body: B, mut context: RequestContext, idle: Duration, until: Option<Instant>) -> Self {
         let progress = BodyProgressGuard::begin(context.active.line(), idle, until);
-        Self { body, rest: Bytes::new(), patience: StallTimer::new(idle, until), progress, context }
+        let cancellation = context.cancellation.take().map(|cancellation| {
+            let canceller = progress.canceller();
+            let task = tokio::spawn(async move {
+                cancellation.ended.await;
+                canceller.cancel();
+            });
+            task.abort_handle()
+        });
+        let patience = StallTimer::new(idle, until);
+        Self { body, rest: Bytes::new(), patience, progress, cancellation, context }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(cancellation) = &mut self.context.cancellation
-            && cancellation.ended.as_mut().poll(cx).is_ready()
-        {
-            self.context.cancellation = None;
-            self.context.end(ResponseEnd::Cancelled);
-            return Poll::Ready(Some(Err("the feature of the request was switched off".into())));
-        }
         let next = if self.rest.is_empty() {
             let next = Pin::new(&mut self.body).poll_frame(cx);
             if let Poll::Ready(Some(Ok(frame))) = &next
@@ -183,7 +190,9 @@ impl<B: Body> ProxiedBody<B> {
 
     /// How the body ended, once its reader has dropped it.
     fn ending(&self) -> ResponseEnd {
-        if self.progress.is_over() {
+        if self.progress.is_cancelled() {
+            ResponseEnd::Cancelled
+        } else if self.progress.is_over() {
             ResponseEnd::Late
         } else if self.is_end_stream() {
             // A sender of a body of known length does not poll for its end.
@@ -196,6 +205,9 @@ impl<B: Body> ProxiedBody<B> {
 
 impl<B: Body> Drop for ProxiedBody<B> {
     fn drop(&mut self) {
+        if let Some(task) = &self.cancellation {
+            task.abort();
+        }
         let ending = self.ending();
         self.context.end(ending);
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::time::Instant;
 
-use super::activity::ConnectionActivity;
+use super::activity::{ConnectionActivity, ConnectionCommand};
 use super::open_bodies::{BodyProgress, StreamTask, WatchedBody};
 use super::stream_set::{NewStreams, StreamFuture};
 
@@ -64,9 +64,14 @@ impl BodyProgressGuard {
     /// must have ended at `until`. Both may be overrun by the time between two sweeps.
     pub fn begin(line: Arc<ConnectionActivity>, idle: Duration, until: Option<Instant>) -> Self {
         let stream = STREAM.try_with(Arc::clone).ok();
-        let flow =
-            BodyProgress { turn: AtomicU64::new(0), idle, until, stream, is_over: AtomicBool::new(false) };
-        let flow = Arc::new(flow);
+        let flow = Arc::new(BodyProgress {
+            turn: AtomicU64::new(0),
+            idle,
+            until,
+            stream,
+            is_over: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
+        });
         line.flows.all().push(WatchedBody { flow: Arc::clone(&flow), since: None });
         Self { line, flow }
     }
@@ -92,6 +97,16 @@ impl BodyProgressGuard {
         self.flow.turn.store(turn | 1, Ordering::Relaxed);
     }
 
+    /// Ends the answer on demand, whether or not its client reads.
+    pub fn canceller(&self) -> BodyCanceller {
+        BodyCanceller { line: Arc::clone(&self.line), flow: Arc::clone(&self.flow) }
+    }
+
+    /// Whether its canceller has ended it.
+    pub fn is_cancelled(&self) -> bool {
+        self.flow.is_cancelled.load(Ordering::Relaxed)
+    }
+
     /// Whether the sweep has ended it.
     pub fn is_over(&self) -> bool {
         self.flow.is_over.load(Ordering::Relaxed)
@@ -103,6 +118,30 @@ impl Drop for BodyProgressGuard {
         let mut all = self.line.flows.all();
         if let Some(index) = all.iter().position(|one| Arc::ptr_eq(&one.flow, &self.flow)) {
             all.swap_remove(index);
+        }
+    }
+}
+
+/// Ends one answer that is on its way, on HTTP/2 by its stream, else by its connection.
+#[derive(Debug)]
+pub struct BodyCanceller {
+    line: Arc<ConnectionActivity>,
+    flow: Arc<BodyProgress>,
+}
+
+impl BodyCanceller {
+    /// Ends the answer, unless its guard is dropped.
+    pub fn cancel(self) {
+        // The lock is kept to the end: once the guard is dropped, the connection may carry another
+        // answer.
+        let all = self.line.flows.all();
+        if !all.iter().any(|one| Arc::ptr_eq(&one.flow, &self.flow)) {
+            return;
+        }
+        self.flow.is_cancelled.store(true, Ordering::Relaxed);
+        // If the handle of a stream that has just begun is not known yet, the sweep ends it.
+        if self.flow.end() {
+            self.line.command(ConnectionCommand::Close);
         }
     }
 }
@@ -164,6 +203,43 @@ mod tests {
         drop(on_stream);
         let alone = BodyProgressGuard::begin(Arc::clone(&line), IDLE, Some(until));
         assert!(line.flows.sweep(until) && alone.is_over(), "its connection is the only way to end it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cancelled_stream_ends_alone_and_an_answer_of_http_1_with_its_connection() {
+        let line = Arc::new(ConnectionActivity::default());
+        let (ended, ended_task) = stream(&line, None).await;
+        let (other, other_task) = stream(&line, None).await;
+        ended.canceller().cancel();
+        tokio::task::yield_now().await;
+        assert_eq!([ended_task, other_task].map(|task| task.is_finished()), [true, false]);
+        assert_eq!([&ended, &other].map(BodyProgressGuard::is_cancelled), [true, false]);
+        assert!(!line.is_commanded());
+        let alone = BodyProgressGuard::begin(Arc::clone(&line), IDLE, None);
+        alone.canceller().cancel();
+        assert!(alone.is_cancelled() && line.is_commanded());
+        let line = Arc::new(ConnectionActivity::default());
+        let answered = BodyProgressGuard::begin(Arc::clone(&line), IDLE, None);
+        let canceller = answered.canceller();
+        drop(answered);
+        let _next = BodyProgressGuard::begin(Arc::clone(&line), IDLE, None);
+        canceller.cancel();
+        assert!(!line.is_commanded(), "the connection carries another answer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_whose_task_is_not_known_when_it_is_cancelled_is_ended_by_the_sweep() {
+        let line = Arc::new(ConnectionActivity::default());
+        let task = StreamTask::default();
+        let of_line = Arc::clone(&line);
+        let begin = async { BodyProgressGuard::begin(of_line, IDLE, None) };
+        let guard = STREAM.scope(Arc::clone(&task), begin).await;
+        guard.canceller().cancel();
+        let running = tokio::spawn(core::future::pending::<()>()).abort_handle();
+        task.set(running.clone()).unwrap();
+        assert!(!line.flows.sweep(Instant::now()));
+        tokio::task::yield_now().await;
+        assert!(running.is_finished() && guard.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]

@@ -24,6 +24,21 @@ pub(super) struct BodyProgress {
     /// On HTTP/2, the task of the stream.
     pub(super) stream: Option<StreamTask>,
     pub(super) is_over: AtomicBool,
+    /// Whether it was ended on demand.
+    pub(super) is_cancelled: AtomicBool,
+}
+
+impl BodyProgress {
+    /// Ends the stream of the answer; whether the connection must end instead, which has no other.
+    pub(super) fn end(&self) -> bool {
+        match &self.stream {
+            None => true,
+            Some(stream) => {
+                stream.get().into_iter().for_each(AbortHandle::abort);
+                false
+            }
+        }
+    }
 }
 
 /// One answer as the sweep sees it.
@@ -57,13 +72,10 @@ impl OpenBodies {
             let is_late = one.flow.until.is_some_and(|until| until <= now);
             // A connection of HTTP/1.1 knows by itself whether its client reads.
             let is_deaf = one.flow.stream.is_some() && one.is_deaf(now);
-            if !(is_late || is_deaf) {
+            if !(is_late || is_deaf || one.flow.is_cancelled.load(Ordering::Relaxed)) {
                 continue;
             }
-            match &one.flow.stream {
-                None => must_close = true,
-                Some(stream) => stream.get().into_iter().for_each(AbortHandle::abort),
-            }
+            must_close |= one.flow.end();
             one.flow.is_over.store(true, Ordering::Relaxed);
         }
         must_close

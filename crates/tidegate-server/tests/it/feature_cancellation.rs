@@ -3,10 +3,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_server::Clock;
 use tidegate_test_support::eventually;
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 
 use crate::client::Client;
@@ -90,6 +96,32 @@ async fn upstream(moment: Moment) -> Upstream {
     Upstream { address, news, finish }
 }
 
+/// The bytes of the body of an answer that no buffer on its way has room for.
+const FLOOD_BYTES: u64 = 256 << 20;
+
+/// An upstream whose answer is as long as [`FLOOD_BYTES`], and how much of it has been sent.
+async fn flooding() -> (Upstream, Arc<AtomicU64>) {
+    let (tell, news) = mpsc::unbounded_channel();
+    let sent = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&sent);
+    let address = serve(move |mut connection| {
+        let (tell, count) = (tell.clone(), Arc::clone(&count));
+        async move {
+            if connection.until(b"\r\n\r\n").await.is_none() {
+                return;
+            }
+            let _ = tell.send(News::Begun);
+            connection.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {FLOOD_BYTES}\r\n\r\n")).await;
+            while connection.send(&[b'x'; 16 << 10]).await {
+                count.fetch_add(16 << 10, Ordering::Relaxed);
+            }
+            let _ = tell.send(News::Ended);
+        }
+    })
+    .await;
+    (Upstream { address, news, finish: Arc::default() }, sent)
+}
+
 impl Daemon {
     async fn before(upstream: &Upstream) -> Self {
         Self::with_policy(&POLICY.replace("SERVER", &upstream.address.to_string())).await
@@ -113,6 +145,42 @@ impl Daemon {
     /// The places of the resource that are taken.
     fn places(&self) -> u64 {
         self.engine.resource_stats(self.clock.now()).map(|stats| stats.in_flight).sum()
+    }
+
+    /// The requests of `exports` that are in flight.
+    fn exports(&self) -> u64 {
+        let features = self.engine.feature_views(self.clock.now());
+        features.iter().find(|feature| &*feature.name == "exports").expect("it has levels").in_flight
+    }
+
+    /// Returns when no more of an answer is sent, because nobody reads it.
+    async fn stalled(&self, sent: &AtomicU64) {
+        let mut before = 0;
+        eventually("the answer stalls", async || {
+            for _ in 0..50 {
+                self.act().await;
+            }
+            let now = sent.load(Ordering::Relaxed);
+            core::mem::replace(&mut before, now) == now && now > 0
+        })
+        .await;
+        assert!(before < FLOOD_BYTES / 2, "{before} bytes were sent");
+    }
+
+    /// Switches `exports` off and sees that the request in flight is over after the grace, though
+    /// its client reads nothing.
+    async fn ends_unread(&self, upstream: &mut Upstream) {
+        assert_eq!((self.places(), self.exports()), (1, 1));
+        self.pin("exports", "off");
+        self.pass(GRACE.saturating_sub(Duration::from_millis(1))).await;
+        assert_eq!((self.places(), self.exports()), (1, 1), "within the grace");
+        self.pass(Duration::from_millis(1)).await;
+        eventually("nothing is held", async || (self.places(), self.exports()) == (0, 0)).await;
+        assert_eq!(upstream.news.recv().await, Some(News::Ended));
+        let page = Client::connect(self.http()).await.get("/metrics").await.body;
+        let ended = page.lines().filter(|line| line.starts_with("tidegate_proxy_endings_total"));
+        let ended: Vec<&str> = ended.filter(|line| line.ends_with(" 1")).collect();
+        assert!(matches!(ended[..], [line] if line.contains("ending=\"cancelled\"")), "{ended:?}");
     }
 
     /// Lets time pass tick by tick: a step of seconds would be a machine that was suspended, whose
@@ -204,4 +272,37 @@ async fn a_feature_that_finishes_its_work_or_only_shows_its_level_cancels_nothin
         upstream.finish.notify_one();
         assert_eq!(client.answer().await.expect("an answer").status, 200, "{feature}");
     }
+}
+
+#[tokio::test]
+async fn a_request_whose_client_reads_nothing_ends_after_the_grace_too() {
+    let (mut upstream, sent) = flooding().await;
+    let daemon = Daemon::before(&upstream).await;
+    let mut client = Client::connect(daemon.handle.proxy().unwrap().tcp().unwrap()).await;
+    client.send("GET / HTTP/1.1\r\nhost: a\r\nx-feature: exports\r\n\r\n").await;
+    assert_eq!(upstream.news.recv().await, Some(News::Begun));
+    daemon.stalled(&sent).await;
+    daemon.ends_unread(&mut upstream).await;
+    assert_eq!(client.answer().await, None, "the connection ends within the answer");
+}
+
+#[tokio::test]
+async fn a_stream_whose_client_opens_no_window_ends_after_the_grace_and_the_connection_goes_on() {
+    let (mut upstream, sent) = flooding().await;
+    let daemon = Daemon::before(&upstream).await;
+    let address = daemon.handle.proxy().unwrap().tcp().unwrap();
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let get = |feature: &str| {
+        let request = http::Request::get("http://a/").header("x-feature", feature);
+        request.body(Empty::<Bytes>::new()).unwrap()
+    };
+    let answer = sender.send_request(get("exports")).await.unwrap();
+    assert_eq!(upstream.news.recv().await, Some(News::Begun));
+    daemon.stalled(&sent).await;
+    daemon.ends_unread(&mut upstream).await;
+    assert!(answer.into_body().collect().await.is_err(), "the answer never looks complete");
+    let other = sender.send_request(get("exports")).await.unwrap();
+    assert_eq!(other.status(), 503, "the connection serves other requests");
 }
