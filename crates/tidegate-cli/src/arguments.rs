@@ -114,6 +114,8 @@ pub(crate) enum Command {
     /// Each member has levels of its own, by the load that it feels: the daemon is asked through
     /// its listener for operators, and several --at show several members. A pin is for all members
     /// that share a store.
+    ///
+    /// With --watch it goes on after a round without an answer, and its exit code is 0.
     #[command(after_help = exit::OPERATING)]
     Features(operator_commands::Features),
     /// Check a configuration and list every problem at once, with its place and what to do about it

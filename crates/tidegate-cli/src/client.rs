@@ -107,6 +107,11 @@ pub(crate) fn wait_for<T>(request: impl Future<Output = Result<T, ClientError>>)
     answer.expect("the request ran to its end")
 }
 
+/// An answer as JSON for people and programs, with the end of its last line.
+pub(crate) fn json_text(answer: &impl Serialize) -> String {
+    serde_json::to_string_pretty(answer).expect("text and numbers always serialise") + "\n"
+}
+
 /// Prints an answer, as JSON or in words, and returns the exit code.
 pub(crate) fn print<T: Serialize>(
     json: bool,
@@ -117,10 +122,6 @@ pub(crate) fn print<T: Serialize>(
         Ok(answer) => answer,
         Err(unanswered) => return unanswered.complain(),
     };
-    let text = if json {
-        serde_json::to_string_pretty(&answer).expect("text and numbers always serialise") + "\n"
-    } else {
-        words(&answer)
-    };
+    let text = if json { json_text(&answer) } else { words(&answer) };
     exit::answer(&text, Exit::Done)
 }

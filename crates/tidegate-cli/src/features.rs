@@ -12,10 +12,11 @@ use tidegate_wire::text::shortened;
 
 use crate::arguments::operator_commands::{Features, FeaturesAction, PinAuthor};
 use crate::arguments::request::whole_millis;
-use crate::client::{self, ClientError, encoded, print, wait_for};
+use crate::client::{self, ClientError, encoded, json_text, print, wait_for};
 use crate::columns::{Columns, one_line};
 use crate::exit::Exit;
 use crate::local_time::{LocalTime, millis_of};
+use crate::watch;
 
 /// How much of a name is shown, in bytes.
 const SHOWN_BYTES: usize = 40;
@@ -33,7 +34,6 @@ struct LookTime {
 }
 
 pub(crate) fn run(arguments: &Features) -> Exit {
-    let look = LookTime { zone: LocalTime::system(), now_ms: jiff::Timestamp::now().as_millisecond() };
     match &arguments.action {
         Some(FeaturesAction::Pin(pin)) => {
             let PinAuthor { by, reason, .. } = &pin.author;
@@ -56,27 +56,21 @@ pub(crate) fn run(arguments: &Features) -> Exit {
                 format!("{name} is not pinned; its level follows the load again, from {level} on.\n")
             })
         }
-        None => show(arguments, &look),
+        None => watch::show(arguments.watch, async || Ok(text(arguments, ask(arguments).await?))),
     }
 }
 
-fn show(arguments: &Features, look: &LookTime) -> Exit {
-    let is_one = arguments.daemons.at.len() == 1;
-    match (wait_for(ask(arguments)), &arguments.name) {
-        (Ok(mut members), Some(_)) if is_one && arguments.json => {
-            let feature = members.pop().and_then(|mut member| member.features.pop());
-            print(true, feature.ok_or_else(|| ClientError::Silent("no member answered".to_owned())), |_| {
-                String::new()
-            })
-        }
-        (Ok(mut members), None) if is_one && arguments.json => {
-            let answer = members.pop().ok_or_else(|| ClientError::Silent("no member answered".to_owned()));
-            print(true, answer, |_| String::new())
-        }
-        (answers, _) => {
-            let answers = answers.map(|members| MembersFeatures { members });
-            print(arguments.json, answers, |answers| words(&answers.members, look))
-        }
+/// The answers of the members as they are printed. In JSON, that of one member is its own.
+fn text(arguments: &Features, members: Vec<FeaturesBody>) -> String {
+    if !arguments.json {
+        let look = LookTime { zone: LocalTime::system(), now_ms: jiff::Timestamp::now().as_millisecond() };
+        return words(&members, &look);
+    }
+    let of_first = members.first().map(|member| &member.features[..]);
+    match (&members[..], of_first, &arguments.name) {
+        ([_], Some([feature]), Some(_)) => json_text(feature),
+        ([member], _, None) => json_text(member),
+        _ => json_text(&MembersFeatures { members }),
     }
 }
 

@@ -33,6 +33,7 @@ mod top;
 mod unused_attributes;
 mod usage;
 mod validate;
+mod watch;
 mod wrong_arguments;
 
 use std::process::ExitCode;

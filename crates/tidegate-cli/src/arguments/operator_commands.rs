@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use tidegate_wire::usage::UsageColumn;
 
-use super::request::{Attribute, Daemon, LoadTarget, MemberDaemons, attribute, span};
+use super::request::{Attribute, Daemon, LoadTarget, MemberDaemons, Watch, attribute, span};
 
 #[derive(Args, Debug)]
 pub(crate) struct Top {
@@ -81,6 +81,8 @@ pub(crate) struct Features {
     /// The feature to show; without it, all that have levels
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) watch: Watch,
     #[command(flatten)]
     pub(crate) daemons: MemberDaemons,
     /// Print the answer as one JSON object, as the HTTP API gives it; of several members

@@ -302,6 +302,25 @@ impl AccessArguments {
     }
 }
 
+/// The interval of a command that shows its answer again and again.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    /// Show it again every second, or as often as SPAN says, until Ctrl-C [example: --watch=5s]
+    #[arg(long = "watch", value_name = "SPAN", value_parser = interval, num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
+    pub(crate) interval: Option<Duration>,
+}
+
+/// The shortest interval of [`Watch`]: an answer costs the daemon more than a decision.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = span(text)?;
+    if interval < INTERVAL_MIN {
+        return Err("too often; write 100ms or more".to_owned());
+    }
+    Ok(interval)
+}
+
 /// How much a request matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]

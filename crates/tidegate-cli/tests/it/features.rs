@@ -1,6 +1,7 @@
 //! `tidegate features` against real daemons: one, two that share a Redis, and one that does not
 //! answer.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::Output;
 
@@ -96,6 +97,50 @@ fn features_are_listed_pinned_and_unpinned_and_each_command_has_its_exit_code() 
     assert!(code == 3 && err.contains(&nobody.to_string()), "{err}");
     let (code, _, err) = told(&[at[0], at[0]], "");
     assert!(code == 2 && err.contains("is asked already"), "{err}");
+}
+
+#[test]
+fn a_watch_shows_each_round_goes_on_after_one_without_an_answer_and_ends_at_ctrl_c() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let file = TemporaryFile::new(&format!(
+        "listen: {{ http: 127.0.0.1:{port} }}\nstore: {{ kind: memory }}\n{POLICY}"
+    ));
+    let start = || {
+        let mut daemon = Daemon::start(&["--config", file.as_str()]);
+        daemon.address();
+        daemon
+    };
+    let (daemon, at) = (start(), format!("http://127.0.0.1:{port}"));
+    let mut command = tidegate();
+    command.args(["features", "--watch=100ms", "thumbnails", "--at", &at]).env_remove("TIDEGATE_TOKEN");
+    let mut watch = Daemon::spawn(command);
+    let mut errors = BufReader::new(watch.process.child().stderr.take().unwrap());
+    watch.read_until(" full ");
+    watch.read_until(" full ");
+    done(&[&at], "pin thumbnails 480p --for 10m");
+    watch.read_until(" 480p ");
+    drop(daemon);
+    let mut error = String::new();
+    errors.read_line(&mut error).unwrap();
+    assert!(error.starts_with("tidegate: ") && error.contains(&at), "{error}");
+    let _daemon = start();
+    watch.read_until(" full ");
+    watch.signal("INT");
+    assert_eq!(watch.process.wait().unwrap().code(), Some(0));
+    let rounds: Vec<&str> =
+        watch.printed.split("\n\n").filter(|round| round.starts_with("FEATURE ")).collect();
+    assert!(rounds.len() >= 3, "{}", watch.printed);
+    assert!(!watch.printed.contains('\x1b'), "only a terminal is cleared: {}", watch.printed);
+
+    for (words, hint) in [
+        ("--watch=2", "it has no unit; write 2ms, 2s or 2m"),
+        ("--watch=99ms", "too often; write 100ms or more"),
+        ("--watch pin thumbnails off --for 10m", "cannot be used with"),
+    ] {
+        let (code, out, err) = told(&[], words);
+        assert_eq!((code, out.as_str()), (2, ""), "{words}: {err}");
+        assert!(err.contains(hint), "{words}: {err}");
+    }
 }
 
 #[test]
