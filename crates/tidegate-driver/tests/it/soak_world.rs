@@ -246,12 +246,15 @@ where
     let mut interface = open(&world);
     world.engine.engine().set_waiting_bounds(WAITING);
     for wave in 0..REQUESTS / REQUESTS_OF_A_WAVE {
-        let drained_at = (wave % 8 == 7).then(|| world.random.below(REQUESTS_OF_A_WAVE as u64));
+        let drained_from = (wave % 8 == 7).then(|| world.random.below(REQUESTS_OF_A_WAVE as u64));
+        let mut is_drained = false;
         let mut callers = JoinSet::new();
         for number in 0..REQUESTS_OF_A_WAVE as u64 {
             world.disturb();
-            if drained_at == Some(number) {
-                let engine = world.engine.engine();
+            let engine = world.engine.engine();
+            // At most moments nobody waits, and draining would have no effect.
+            if !is_drained && drained_from.is_some_and(|from| from <= number) && engine.waiting() > 0 {
+                is_drained = true;
                 world.drained += engine.waiting();
                 engine.drain_waiting();
             }
@@ -271,7 +274,7 @@ where
             world.waited.fetch_max(world.engine.engine().waiting() as u64, Ordering::Relaxed);
         }
         world.see_off(callers).await;
-        if drained_at.is_some() {
+        if drained_from.is_some() {
             world.come_to_rest().await;
             world.start();
             interface = open(&world);
