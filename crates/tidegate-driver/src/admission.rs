@@ -64,7 +64,9 @@ pub enum UntilReadyError {
 /// Admits requests by an engine, and drives whatever that takes: store calls, lease renewal, ticks
 /// and cancellation. Clones share everything.
 ///
-/// It runs on tokio and needs no task of its own: requests drive renewals and ticks.
+/// It runs on tokio and needs no task of its own: requests drive renewals and ticks. The first
+/// request of an engine with features starts a task that ticks between requests, and ends with the
+/// admission.
 ///
 /// ```
 /// # use tidegate_core::{Limit, Reason};

@@ -1,7 +1,7 @@
 //! The parts that all driven requests share: the engine in force, the clock and the store.
 
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::Guard;
 use tidegate_clock::{Clock, SystemClock};
@@ -14,7 +14,6 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::engine_handle::{EngineHandle, TICK_PAUSE_MIN};
-use crate::feature_cancels::FeatureCancels;
 use crate::store_call::{NoHooks, STORE_TIMEOUT, StoreHooks, StoreLink};
 use crate::timer;
 use crate::undo::{UNDOS_MAX, UndoQueue};
@@ -52,6 +51,15 @@ pub const RENEWALS_MAX: usize = 16;
 #[derive(Clone)]
 pub struct Driver(Arc<DriverParts>);
 
+/// A driver that is not kept: `None` from [`WeakDriver::upgrade`] once all clones are dropped.
+pub(crate) struct WeakDriver(Weak<DriverParts>);
+
+impl WeakDriver {
+    pub(crate) fn upgrade(&self) -> Option<Driver> {
+        self.0.upgrade().map(Driver)
+    }
+}
+
 #[derive(Clone)]
 struct DriverParts {
     engine: EngineHandle,
@@ -60,7 +68,6 @@ struct DriverParts {
     undos: UndoQueue,
     /// Places for batches of lease asks in flight.
     renewals: Arc<Semaphore>,
-    cancels: FeatureCancels,
 }
 
 impl Driver {
@@ -73,7 +80,6 @@ impl Driver {
             link,
             undos: UndoQueue::new(UNDOS_MAX),
             renewals: Arc::new(Semaphore::new(RENEWALS_MAX)),
-            cancels: FeatureCancels::default(),
         }))
     }
 
@@ -232,8 +238,12 @@ impl Driver {
         &self.0.link
     }
 
-    pub(crate) fn feature_cancels(&self) -> &FeatureCancels {
-        &self.0.cancels
+    pub(crate) fn shared_clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.0.clock)
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakDriver {
+        WeakDriver(Arc::downgrade(&self.0))
     }
 
     pub(crate) fn renewals(&self) -> &Arc<Semaphore> {
@@ -241,8 +251,12 @@ impl Driver {
     }
 
     /// Ticks the engine if a tick is due, and carries out what the tick asks for. For programs
-    /// without a task that [ticks](Driver::tick_at): called before each request, which is enough,
-    /// since an idle engine needs no tick.
+    /// without a task that [ticks](Driver::tick_at): called before each request.
+    ///
+    /// That is enough for an engine without features, which needs no tick while it is idle. With
+    /// features, the first call starts a task that ticks from then on, and ends with the driver.
+    /// Outside of a tokio runtime, or while it does not run, only calls tick: a feature then comes
+    /// back only while they are less than a second apart.
     #[inline]
     pub fn tick_if_due(&self, now: Timestamp) {
         if let Some(tick) = self.0.engine.tick_if_due(now) {
@@ -252,6 +266,7 @@ impl Driver {
 
     #[cold]
     fn carry_out(&self, tick: &Tick, now: Timestamp) {
+        self.start_tick_task();
         self.publish_feature_changes();
         for action in &tick.actions {
             match action {

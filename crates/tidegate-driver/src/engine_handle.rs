@@ -8,6 +8,9 @@ use arc_swap::{ArcSwap, Guard};
 use tidegate_core::Timestamp;
 use tidegate_engine::{Engine, Tick};
 
+use crate::feature_cancels::FeatureCancels;
+use crate::tick_claim::TickClaims;
+
 /// The shortest time between two ticks, whatever the engine asks for.
 pub(crate) const TICK_PAUSE_MIN: Duration = Duration::from_millis(1);
 
@@ -39,12 +42,20 @@ struct EngineInForce {
     engine: ArcSwap<Engine>,
     /// When the engine wants its next tick, in nanoseconds.
     next_tick: AtomicU64,
+    /// Whichever driver ticks, the work of all of them hears of changes.
+    cancels: FeatureCancels,
+    tick_claims: TickClaims,
 }
 
 impl EngineHandle {
     /// A handle to this engine.
     pub fn new(engine: impl Into<Arc<Engine>>) -> Self {
-        Self(Arc::new(EngineInForce { engine: ArcSwap::new(engine.into()), next_tick: AtomicU64::new(0) }))
+        Self(Arc::new(EngineInForce {
+            engine: ArcSwap::new(engine.into()),
+            next_tick: AtomicU64::new(0),
+            cancels: FeatureCancels::default(),
+            tick_claims: TickClaims::default(),
+        }))
     }
 
     /// The engine in force.
@@ -80,6 +91,14 @@ impl EngineHandle {
             self.0.next_tick.store(next.min(latest), Ordering::Relaxed);
             tick
         })
+    }
+
+    pub(crate) fn feature_cancels(&self) -> &FeatureCancels {
+        &self.0.cancels
+    }
+
+    pub(crate) fn tick_claims(&self) -> &TickClaims {
+        &self.0.tick_claims
     }
 
     /// When the next tick is due, after `now`.

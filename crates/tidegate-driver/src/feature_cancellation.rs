@@ -16,7 +16,7 @@ impl Driver {
     /// Wakes work that waits for its cancellation, if features have changed. Each tick does so;
     /// called by itself after a pin, it starts the grace of work no later than that.
     pub fn publish_feature_changes(&self) {
-        self.feature_cancels().publish(self.engine().feature_event_count());
+        self.handle().feature_cancels().publish(self.engine().feature_event_count());
     }
 
     /// A future that ends when the work of a permit is to be cancelled: its feature was switched
@@ -28,7 +28,7 @@ impl Driver {
     }
 
     pub(crate) async fn until_cancelled(self, work: CancellableWork) {
-        let mut news = self.feature_cancels().subscribe();
+        let mut news = self.handle().feature_cancels().subscribe();
         loop {
             news.mark_unchanged();
             let (at, now) = (self.engine().cancel_at(&work), self.now());
@@ -41,7 +41,7 @@ impl Driver {
                     None => pending().await,
                 }
             };
-            // The driver keeps the sender, so that this is no error.
+            // The handle keeps the sender, so that this is no error.
             let changed = async { drop(news.changed().await) };
             first_of(grace, changed).await;
         }

@@ -75,6 +75,9 @@ impl FeatureHandle {
     /// Begins work of the feature, which counts as demand for it and as in flight until the guard
     /// is dropped. The error is the refusal of a feature that is off, with the instant at which it
     /// may be on again.
+    ///
+    /// Within a tokio runtime it keeps the engine ticking, see
+    /// [`Driver::tick_if_due`](crate::Driver::tick_if_due).
     pub fn guard(&self) -> Result<FeatureGuard, Refusal> {
         let now = self.driver.now();
         self.driver.tick_if_due(now);
@@ -116,7 +119,7 @@ impl FeatureGuard {
         let driver = self.driver.clone();
         Box::pin(async move {
             let ticks = async {
-                // An engine that decides no requests is ticked by this loop alone.
+                // The task that ticks may be one of a runtime that does not run.
                 loop {
                     driver.tick_until(driver.now().saturating_add(TICK_WHILE_WAITING)).await;
                 }

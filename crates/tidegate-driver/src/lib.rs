@@ -58,6 +58,8 @@ pub mod undo;
 
 mod lease_renewal;
 mod retry;
+mod tick_claim;
+mod tick_task;
 mod timer;
 
 pub use admission::{Admission, AdmissionBuilder, UntilReadyError, Verdict};

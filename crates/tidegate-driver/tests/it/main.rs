@@ -5,6 +5,7 @@
 mod admission;
 mod cancellation;
 mod feature_handle;
+mod feature_return;
 mod renewal;
 mod soak;
 mod soak_world;

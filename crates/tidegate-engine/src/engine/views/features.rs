@@ -60,6 +60,11 @@ impl Engine {
         Some(GrantedFeature { name: feature.name(), level: feature.granted_level(grant)? })
     }
 
+    /// Whether the overload plane has features, whose levels need ticks also between requests.
+    pub fn has_features(&self) -> bool {
+        self.overload().is_some_and(|overload| overload.features().next().is_some())
+    }
+
     /// All features with their levels and the reasons of these; none without an overload plane.
     pub fn feature_views(&self, now: Timestamp) -> Vec<FeatureView> {
         self.overload().map_or_else(Vec::new, |overload| overload.feature_views(now))
