@@ -6,29 +6,15 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::Request;
 use http_body_util::BodyExt;
-use tidegate_core::Timestamp;
-use tidegate_tower::Clock;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-use crate::world::NOW;
+use crate::world::TokioClock;
 
 #[path = "../../examples/overload.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example is a program of its own")]
 mod example;
-
-/// The time of tokio, which stands still while there is work and skips what is slept.
-#[derive(Debug)]
-struct TokioClock {
-    start: Instant,
-}
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        NOW.saturating_add(self.start.elapsed())
-    }
-}
 
 /// The answer to one request.
 struct Sample {
@@ -58,9 +44,8 @@ async fn ask(app: axum::Router, tier: &'static str, tenant: u64) -> Sample {
 /// Runs so many seconds of an open load: 200 gold requests a second and so many of bronze, evenly
 /// spaced.
 async fn run(seconds: u32, bronze_rate: u32) -> Vec<Sample> {
-    let clock = TokioClock { start: Instant::now() };
-    let start = clock.start;
-    let app = example::app(example::layer().unwrap().clock(Arc::new(clock)));
+    let start = Instant::now();
+    let app = example::app(example::layer().unwrap().clock(Arc::new(TokioClock::new())));
     let mut arrivals = Vec::new();
     for (tier, rate) in [("gold", 200), ("bronze", bronze_rate)] {
         let at = |number| Duration::from_secs(1) * number / rate;

@@ -17,9 +17,28 @@ use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
 use tidegate_engine::{Engine, EngineBuilder, EngineConfig, NamespaceConfig, Outcome};
 use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_tower::{AdmitLayer, Clock, EngineHandle, ManualClock, extract};
+use tokio::time::Instant;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// The time of tokio, which stands still while there is work and skips what is slept.
+#[derive(Debug)]
+pub(crate) struct TokioClock {
+    start: Instant,
+}
+
+impl TokioClock {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        NOW.saturating_add(self.start.elapsed())
+    }
+}
 
 pub(crate) fn bucket(units: u64, per: Duration, burst: u64) -> Algorithm {
     Algorithm::Bucket(Bucket::new(Rate::new(units, per).unwrap(), burst).unwrap())
