@@ -27,6 +27,9 @@ pub const DEADLINE: Duration = Duration::from_millis(500);
 /// The most connections that are kept while they carry no request.
 const IDLE_MAX: usize = 1024;
 
+/// The reason in the answer to a request whose feature is off.
+const FEATURE_DISABLED: &[u8] = b"feature_disabled";
+
 /// Connects to `address` whatever a URI says.
 async fn connect(address: SocketAddr) -> std::io::Result<TokioIo<TcpStream>> {
     let stream = http1::connect(address).await?;
@@ -36,11 +39,21 @@ async fn connect(address: SocketAddr) -> std::io::Result<TokioIo<TcpStream>> {
     Ok(TokioIo::new(stream))
 }
 
-/// The status of a request of which the whole answer has come.
-async fn status_of(answer: ResponseFuture) -> Option<u16> {
-    let answer = answer.await.ok()?;
+/// How a request ends that is answered in time: by the whole answer.
+async fn ending_of(answer: ResponseFuture) -> Ending {
+    let Ok(answer) = answer.await else { return Ending::Failed(None) };
     let status = answer.status().as_u16();
-    answer.into_body().collect().await.ok().map(|_| status)
+    let Ok(body) = answer.into_body().collect().await else { return Ending::Failed(None) };
+    match status {
+        200 => Ending::Answered,
+        503 if contains(&body.to_bytes(), FEATURE_DISABLED) => Ending::Disabled,
+        429 | 503 => Ending::Refused(status),
+        _ => Ending::Failed(Some(status)),
+    }
+}
+
+fn contains(body: &[u8], text: &[u8]) -> bool {
+    body.windows(text.len()).any(|part| part == text)
 }
 
 /// Sends all requests of `schedule` to `address`, the first instant being `start`, and returns when
@@ -60,15 +73,13 @@ pub fn run(schedule: &Schedule, address: SocketAddr, start: Instant) -> std::io:
             let (client, request) = (client.clone(), schedule.request(arrival));
             requests.spawn(async move {
                 let lateness = scheduled.elapsed();
-                let answer = status_of(client.request(request.map(Full::new)));
+                let answer = ending_of(client.request(request.map(Full::new)));
                 let answer = timeout_at((scheduled + DEADLINE).into(), answer).await;
                 let took = scheduled.elapsed();
                 let ending = match answer {
-                    Err(_) => Ending::Late,
-                    Ok(Some(_)) if took > DEADLINE => Ending::Late,
-                    Ok(Some(200)) => Ending::Answered,
-                    Ok(Some(status @ (429 | 503))) => Ending::Refused(status),
-                    Ok(status) => Ending::Failed(status),
+                    Ok(Ending::Failed(None)) => Ending::Failed(None),
+                    Ok(ending) if took <= DEADLINE => ending,
+                    _ => Ending::Late,
                 };
                 Sample { stream, at, lateness, took, ending }
             });

@@ -18,8 +18,10 @@ pub fn millis(duration: Duration) -> f64 {
 pub enum Ending {
     /// Answered 200 in time.
     Answered,
-    /// Refused in time, with 429 or 503.
+    /// Refused in time, with 429 or 503, but not because its feature is off.
     Refused(u16),
+    /// Refused in time, because its feature is off.
+    Disabled,
     /// Not answered within the deadline.
     Late,
     /// Another status, or a connection that failed.
@@ -142,6 +144,7 @@ impl Measurement {
     pub fn endings(&self) -> String {
         let counts = [
             ("answered", self.count(|ending| ending == Ending::Answered)),
+            ("disabled", self.count(|ending| ending == Ending::Disabled)),
             ("refused", self.count(|ending| matches!(ending, Ending::Refused(_)))),
             ("late", self.count(|ending| ending == Ending::Late)),
             ("failed", self.count(|ending| matches!(ending, Ending::Failed(_)))),

@@ -142,15 +142,18 @@ fn judge(findings: &mut Findings, run: &Measurement, seen: &[LevelLook]) {
         findings.gated(&name("p99"), ratio, "", Gate::AtMost(P99_RATIO_MAX), &note);
     }
     let b = run.of_tenant(B.tenant);
-    let refused = |part: &Measurement| part.count(|ending| matches!(ending, Ending::Refused(_))) as f64;
     let settled = Duration::from_secs(1);
     // A look notices a change up to a look later.
     let off = t1 + settled..t2.saturating_sub(2 * LOOK);
     let answered = b.within(off).count(|ending| ending == Ending::Answered);
     findings.gated("B answered while it is off", answered as f64, "", Gate::AtMost(0.0), "from 1 s after T1");
     let on = [Duration::ZERO..t1.saturating_sub(settled), t2 + LOOK..Duration::MAX];
-    let refused: f64 = on.into_iter().map(|part| refused(&b.within(part))).sum();
-    findings.gated("B refused while it is on", refused, "", Gate::AtMost(0.0), "");
+    let on = on.map(|part| b.within(part));
+    let disabled: usize = on.iter().map(|part| part.count(|ending| ending == Ending::Disabled)).sum();
+    findings.gated("B disabled while it is on", disabled as f64, "", Gate::AtMost(0.0), "");
+    let refused = |part: &Measurement| part.count(|ending| matches!(ending, Ending::Refused(_)));
+    let refused: usize = on.iter().map(refused).sum();
+    findings.shown("B refused for want of a place while it is on", refused as f64, "", "");
     let highest = seen.iter().map(|look| look.pressure).fold(0.0, f64::max);
     findings.shown("highest smoothed pressure", highest, "", "");
 }
