@@ -68,6 +68,8 @@ pub enum Kind {
     EngineFeature,
     /// The same with a thousand features.
     EngineFeatures,
+    /// A tick of the engine with a thousand features, counted for each feature.
+    FeaturesTick,
     /// All planes and a fair queue, admitted.
     QueueAdmit,
     /// All planes and a fair queue, admitted and settled.
@@ -80,7 +82,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 29] = [
+    pub const ALL: [(Self, &'static str); 30] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
         (Self::HotDenyRead, "hot-deny-read"),
@@ -106,6 +108,7 @@ impl Kind {
         (Self::EngineResource, "engine-resource"),
         (Self::EngineFeature, "engine-feature"),
         (Self::EngineFeatures, "engine-features"),
+        (Self::FeaturesTick, "features-tick"),
         (Self::QueueAdmit, "queue-admit"),
         (Self::QueueSettle, "queue-settle"),
         (Self::QueueRefuse, "queue-refuse"),
@@ -179,6 +182,13 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
             count(&|call| {
                 calls::admit_feature(&engine, black_box(HOT), black_box(named.as_deref()), at(call))
             })
+        }
+        Kind::FeaturesTick => {
+            let features = OverloadBuilder::FEATURES_MAX;
+            let engine = calls::engine_with_features([], features);
+            let ticks = calls / features as u64;
+            // Each tick is due a tenth of a second after the one before.
+            (0..ticks).map(|tick| engine.tick(at(tick * 100_000))).fold(0, |count, _| count + 1)
         }
         Kind::QueueAdmit | Kind::QueueRefuse | Kind::QueueShed => {
             let queue = match kind {
