@@ -306,8 +306,8 @@ fn overload(
 fn feature(out: &mut impl Write, details: &FeatureDetails) -> fmt::Result {
     let FeatureDetails { feature, resource, .. } = details;
     match resource {
-        Some(resource) => write!(out, "feature \"{feature}\" is off to relieve resource \"{resource}\""),
-        None => write!(out, "feature \"{feature}\" is off to relieve the service"),
+        Some(resource) => write!(out, "feature \"{feature}\" of resource \"{resource}\" is off"),
+        None => write!(out, "feature \"{feature}\" is off"),
     }
 }
 

@@ -433,9 +433,7 @@ async fn a_peek_and_an_explanation_show_levels_in_shadow_mode_too() {
                 );
                 let because = plane["because"].as_str().unwrap();
                 assert!(
-                    because.starts_with(
-                        "feature \"thumbnails\" is off to relieve resource \"app\"; come back in "
-                    ),
+                    because.starts_with("feature \"thumbnails\" of resource \"app\" is off; come back in "),
                     "{because}"
                 );
             }
@@ -471,7 +469,10 @@ async fn a_feature_that_is_off_has_the_answer_of_an_overload_refusal_and_names_i
         assert_eq!(body[member], value, "{member}");
     }
     assert_eq!(body["retry_after_ms"].as_u64().unwrap().div_ceil(1000), daemon.retry_seconds("thumbnails"));
-    assert!(body["detail"].as_str().unwrap().contains("feature \"thumbnails\" is off"), "{body}");
+    assert!(
+        body["detail"].as_str().unwrap().contains("feature \"thumbnails\" of resource \"app\" is off"),
+        "{body}"
+    );
 }
 
 #[tokio::test]
