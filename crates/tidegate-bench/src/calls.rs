@@ -81,8 +81,9 @@ pub fn check_eight(gate: &Gate, value: &str, now: Timestamp) -> bool {
 /// Checks sessions together; how many were admitted.
 #[inline]
 pub fn check_sixteen(gate: &Gate, sessions: [&str; Gate::BATCH], now: Timestamp) -> u64 {
-    let pairs = sessions.map(|session| [("session", session)]);
-    let requests = pairs.each_ref().map(|pairs| (pairs.into(), Cost::ONE));
+    let pairs: [_; Gate::BATCH] = core::array::from_fn(|index| [("session", sessions[index])]);
+    let requests: [_; Gate::BATCH] =
+        core::array::from_fn(|index| (pairs[index].as_slice().into(), Cost::ONE));
     let mut admitted = 0;
     gate.check_batch(&requests, now, |_, decision| admitted += u64::from(decision.is_admit()));
     admitted

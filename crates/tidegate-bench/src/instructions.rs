@@ -354,6 +354,7 @@ mod tests {
                 | Kind::EightDeny
                 | Kind::EngineDeny => 10,
                 Kind::RingDeny | Kind::RollingDeny => 100,
+                Kind::FeaturesTick => 1,
                 Kind::QueueRefuse | Kind::QueueShed => 0,
                 _ => 1_600,
             };

@@ -231,7 +231,7 @@ fn the_level_of_a_feature_is_told_in_words_and_as_json_at_every_door() {
             let scope = if at.starts_with("redis") { "" } else { " for class=sheddable_plus" };
             let refused =
                 format!("{would}refused: feature_disabled by thumbnails{scope}; come back in 10 min");
-            let because = "  feature \"thumbnails\" is off to relieve resource \"app\"; come back in 10 min";
+            let because = "  feature \"thumbnails\" of resource \"app\" is off; come back in 10 min";
             assert_eq!(out.lines().collect::<Vec<_>>(), [refused.as_str(), because], "{at}");
             let (_, out, _) = check(at, &[&feature[..], &["--json"]].concat());
             let answer: Value = serde_json::from_str(&out).unwrap();
