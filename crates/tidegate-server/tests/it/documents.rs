@@ -3,12 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_core::Reason;
+use tidegate_core::{Plane, Reason};
 use tidegate_server::metrics;
 use tidegate_wire::{FaultCode, Meaning};
 
 const REASONS: &str = include_str!("../../../../docs/reasons.md");
 const METRICS: &str = include_str!("../../../../docs/metrics.md");
+const RUNBOOK: &str = include_str!("../../../../docs/runbook.md");
+const RUNBOOK_OVERLOAD: &str = include_str!("../../../../docs/runbook-overload.md");
 const ERRORS: &str = include_str!("../../../../docs/http-errors.md");
 const HTTP: [&str; 2] =
     [include_str!("../../../../docs/http.md"), include_str!("../../../../docs/http-operators.md")];
@@ -31,6 +33,22 @@ fn every_reason_of_this_version_has_a_row_with_what_happened_who_can_fix_it_and_
     let (_, table) = REASONS.split_once("| reason | status |").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|')).count();
     assert_eq!(rows, given.len(), "the table has rows of other reasons");
+}
+
+#[test]
+fn every_reason_leads_to_a_section_of_a_runbook() {
+    for reason in Reason::ALL.into_iter().filter(|reason| !reason.is_planned()) {
+        let page = if reason.plane() == Plane::Limits { RUNBOOK } else { RUNBOOK_OVERLOAD };
+        let mut rows = page.lines().filter(|line| line.starts_with('|'));
+        assert!(
+            rows.any(|row| row.split(" | ").next().is_some_and(|cell| cell.contains(&format!("`{reason}`")))),
+            "no row has {reason} in its first cell"
+        );
+        if reason.plane() != Plane::Limits {
+            let (_, text) = page.split_once("\n## ").unwrap();
+            assert!(text.contains(&format!("`{reason}`")), "no section says what {reason} is");
+        }
+    }
 }
 
 #[test]
