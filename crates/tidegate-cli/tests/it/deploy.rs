@@ -1,5 +1,7 @@
 //! The files of `deploy`: what they start starts, and what they name exists.
 
+mod prometheus_rules;
+
 use std::path::{Path, PathBuf};
 
 use tidegate_test_support::{TemporaryFile, TemporaryFolder};

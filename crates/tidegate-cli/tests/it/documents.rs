@@ -94,7 +94,7 @@ fn prose(document: &str) -> String {
 }
 
 /// The anchors of a document as GitHub makes them of headings.
-fn anchors(document: &str) -> Vec<String> {
+pub(crate) fn anchors(document: &str) -> Vec<String> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut is_open = false;
     let mut anchors = Vec::new();
