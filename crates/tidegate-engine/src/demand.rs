@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Refusal, RequestOutcome, Timestamp};
+use tidegate_core::{OverloadMechanism, Refusal, RefusalDetails, RequestOutcome, Timestamp};
 use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
 use crate::fault::Fault;
 use crate::meter::{MeterAccount, OpenMeterAccount};
-use crate::place::{OverloadPlane, lacks_in_flight_place};
+use crate::place::OverloadPlane;
 
 /// A request that is offered and not decided yet, as its resource and the meter have counted it.
 /// Dropped before it is decided, it counts as cancelled.
@@ -101,8 +101,15 @@ pub(crate) const fn outcome_of_error(was_offered: bool) -> OfferOutcome {
 
 /// The outcome of a request that was refused and does not wait.
 pub(crate) fn outcome_of(refusal: &Refusal) -> OfferOutcome {
-    match OfferOutcome::of_refusal(refusal.reason()) {
-        OfferOutcome::Shed if lacks_in_flight_place(refusal) => OfferOutcome::NoPlace,
-        outcome => outcome,
+    let outcome = OfferOutcome::of_refusal(refusal.reason());
+    if outcome != OfferOutcome::Shed {
+        return outcome;
+    }
+    let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
+    match details.map(|details| details.mechanism) {
+        Some(OverloadMechanism::InFlight) => OfferOutcome::NoPlace,
+        Some(OverloadMechanism::QueueDelay) => OfferOutcome::QueueDelay,
+        Some(OverloadMechanism::Pace) => OfferOutcome::OutOfPace,
+        _ => outcome,
     }
 }

@@ -10,7 +10,8 @@ use core::time::Duration;
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
     ArrivalShed, Entrant, NamespaceShares, Obstacle, PlaceBounds, Position, QueueConfig, QueueCounts,
-    QueueTick, ResourceId, RoomBounds, RoomUse, ServiceTimes, TurnVerdict, WaitingNamespaces, WaitingRoom,
+    QueueTick, ResourceId, RoomBounds, RoomUse, ServiceTimes, TimeCounts, TurnVerdict, WaitingNamespaces,
+    WaitingRoom,
 };
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
@@ -179,16 +180,21 @@ impl Room {
         service_times: ServiceTimes,
         place_bounds: PlaceBounds,
         now: Timestamp,
-    ) -> Option<QueueTick> {
+    ) -> Option<(QueueTick, [TimeCounts; Class::ALL.len()])> {
         let mut state = self.state();
         state.room.set_service_times(resource, service_times);
         state.room.set_place_bounds(resource, place_bounds);
-        state.room.tick(resource, now)
+        Some((state.room.tick(resource, now)?, state.room.take_waits(resource)?))
     }
 
     /// The namespaces whose requests wait for a place of a resource.
     pub(crate) fn waiting_namespaces(&self, resource: ResourceId) -> WaitingNamespaces {
         self.state().room.waiting_namespaces(resource)
+    }
+
+    /// The requests that wait for a place of a resource with a fair queue, by namespace and class.
+    pub(crate) fn waiting_by_namespace(&self, resource: ResourceId) -> Vec<(Option<u32>, Class, u64)> {
+        self.state().room.queue(resource).map_or_else(Vec::new, |queue| queue.waiting().collect())
     }
 
     /// The counters of each class of the fair queue of a resource, in the order of [`Class::ALL`];
@@ -385,6 +391,11 @@ impl Seat {
             served.called
         });
         charged
+    }
+
+    /// The request is refused.
+    pub(crate) fn refused(mut self) {
+        self.leave(CallRoom::refused);
     }
 
     fn is_called(&self) -> bool {

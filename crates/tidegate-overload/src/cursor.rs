@@ -126,6 +126,11 @@ pub(crate) fn level_of(class: Class, tenant: Option<&str>, seed: u64, now: Times
     class as u16 * COHORTS + cohort
 }
 
+/// When the tenants change their cohorts next: at the full hour.
+pub fn cohorts_change(now: Timestamp) -> Timestamp {
+    Timestamp::from_nanos((now.as_nanos() / HOUR_NS).saturating_add(1).saturating_mul(HOUR_NS))
+}
+
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests {

@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activity;
 mod backoff;
 mod builder;
 mod cursor;
@@ -54,9 +55,11 @@ mod stats;
 mod sync;
 mod tick;
 
+pub use activity::recent_activity::{ACTIVITY_SPAN, ActivityCounts, ActivityRow, RecentActivity};
+pub use activity::time_counts::TimeCounts;
 pub use builder::{FeatureProblem, OverloadBuilder, OverloadError};
 pub use cursor::marginal_rank::MarginalRank;
-pub use cursor::{COHORTS, Cursor, RequestLevel};
+pub use cursor::{COHORTS, Cursor, RequestLevel, cohorts_change};
 pub use features::config::{
     FeatureConfig, FeatureConfigError, FeatureLevelConfig, FeatureMode, FeatureScope, OnDisable,
 };

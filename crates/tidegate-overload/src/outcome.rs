@@ -13,6 +13,10 @@ pub enum OfferOutcome {
     Admitted,
     /// The admission cursor shed it.
     Shed,
+    /// It would have waited, or has waited, for too long in a queue that stands.
+    QueueDelay,
+    /// Its end is not reported, and it came ahead of the pace.
+    OutOfPace,
     /// All places in flight were taken, and it did not wait, or not for long enough.
     NoPlace,
     /// A limit denied it.
@@ -36,9 +40,11 @@ pub enum OfferOutcome {
 
 impl OfferOutcome {
     /// All outcomes.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Admitted,
         Self::Shed,
+        Self::QueueDelay,
+        Self::OutOfPace,
         Self::NoPlace,
         Self::Denied,
         Self::Throttled,
@@ -70,7 +76,9 @@ impl OfferOutcome {
     pub const fn of_request(self) -> RequestOutcome {
         match self {
             Self::Admitted => RequestOutcome::Admitted,
-            Self::Shed | Self::NoPlace | Self::QueueFull => RequestOutcome::Shed,
+            Self::Shed | Self::QueueDelay | Self::OutOfPace | Self::NoPlace | Self::QueueFull => {
+                RequestOutcome::Shed
+            }
             Self::Denied => RequestOutcome::Denied,
             Self::Throttled => RequestOutcome::Throttled,
             Self::Unavailable => RequestOutcome::Unavailable,
@@ -88,7 +96,7 @@ impl OfferOutcome {
     }
 }
 
-/// The counters of one resource by class. Every request writes them, so they share no cache line
+/// The counters of one namespace at a resource by class. Every request writes them, so they share no cache line
 /// with what others read, nor those of one class with those of another.
 #[derive(Debug, Default)]
 pub(crate) struct OfferCounts([ClassCounts; Class::ALL.len()]);
@@ -154,10 +162,33 @@ impl ClassStats {
         self.offered.saturating_sub(self.decided())
     }
 
+    /// The requests that were refused whatever the load is: by a limit, a table or the store, since
+    /// their feature is off, or by an error.
+    pub fn refused_before_load(&self) -> u64 {
+        let outcomes = OfferOutcome::ALL.into_iter().filter(|outcome| outcome.is_no_demand());
+        outcomes.map(|outcome| self.count(outcome)).sum()
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        let outcomes = core::array::from_fn(|outcome| self.outcomes[outcome] + other.outcomes[outcome]);
+        Self { offered: self.offered + other.offered, outcomes }
+    }
+
+    /// What was counted since these numbers of the same counters.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let of = |outcome: usize| self.outcomes[outcome].saturating_sub(before.outcomes[outcome]);
+        Self { offered: self.offered.saturating_sub(before.offered), outcomes: core::array::from_fn(of) }
+    }
+
     /// The requests that were refused because of the load: by the cursor or the delay of the queue,
-    /// or for want of a place or of room to wait.
+    /// ahead of the pace, or for want of a place or of room to wait.
     pub const fn refused_by_load(&self) -> u64 {
         self.count(OfferOutcome::Shed)
+            + self.count(OfferOutcome::QueueDelay)
+            + self.count(OfferOutcome::OutOfPace)
             + self.count(OfferOutcome::NoPlace)
             + self.count(OfferOutcome::QueueFull)
     }

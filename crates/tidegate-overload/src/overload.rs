@@ -256,8 +256,8 @@ impl Overload {
     /// [`Overload::pace`], is [ended](Overload::end) once.
     #[inline]
     pub fn offer(&self, record: &mut RequestRecord, now: Timestamp) {
-        self.resource(record.resource()).offer(record.level());
-        record.offered(now);
+        let slot = self.resource(record.resource()).offer(record.level());
+        record.offered(slot, now);
     }
 
     /// The refusal of a request that the cursor of its namespace sheds.
@@ -342,7 +342,7 @@ impl Overload {
     pub fn end(&self, mut record: RequestRecord, outcome: OfferOutcome) {
         let (resource, level) = (self.resource(record.resource()), record.level());
         if let Some(offered_at) = record.offered_at() {
-            resource.counts.record(level.class(), outcome);
+            resource.record(record.slot(), level.class(), outcome);
             if outcome.is_no_demand() && self.is_in_sums(offered_at) && !Fault::WithdrawnCounts.is_planted() {
                 resource.withdraw(level);
             }

@@ -18,6 +18,8 @@ pub struct RequestRecord {
     resource: ResourceId,
     level: RequestLevel,
     is_offered: bool,
+    /// The slot of the namespace in which it was offered.
+    slot: u8,
     served: ServedBy,
     /// When it was counted as offered and as served, if it was.
     offered_at: Timestamp,
@@ -42,7 +44,7 @@ impl RequestRecord {
     #[inline]
     pub const fn new(resource: ResourceId, level: RequestLevel) -> Self {
         let (offered_at, served_at) = (Timestamp::MIN, Timestamp::MIN);
-        Self { resource, level, is_offered: false, served: ServedBy::None, offered_at, served_at }
+        Self { resource, level, is_offered: false, slot: 0, served: ServedBy::None, offered_at, served_at }
     }
 
     /// The resource it is for.
@@ -71,8 +73,14 @@ impl RequestRecord {
     }
 
     #[inline]
-    pub(crate) fn offered(&mut self, now: Timestamp) {
-        (self.is_offered, self.offered_at) = (true, now);
+    pub(crate) fn offered(&mut self, slot: u8, now: Timestamp) {
+        (self.is_offered, self.slot, self.offered_at) = (true, slot, now);
+    }
+
+    /// The slot in which it was offered.
+    #[inline]
+    pub(crate) const fn slot(&self) -> u8 {
+        self.slot
     }
 
     #[inline]

@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use tidegate_core::{BindingSignal, Class, OverloadMechanism, Timestamp};
 
+use crate::activity::activity_window::ActivityWindow;
+use crate::activity::recent_activity::RecentActivity;
+use crate::activity::time_counts::TimeCounts;
 use crate::backoff::{Backoff, scattered};
 use crate::cursor::cursor_control::{CursorControl, TickMeasures};
 use crate::cursor::cursor_positions::PromisedParts;
@@ -23,7 +26,7 @@ use crate::levels::signal::{PushedValue, SignalConfig, SignalSource, SignalStats
 use crate::levels::signal_set::SignalSet;
 use crate::levels::slow_answers::SlowAnswers;
 use crate::namespaces::{NamespaceKey, NamespaceShares};
-use crate::outcome::OfferCounts;
+use crate::outcome::{ClassStats, OfferOutcome};
 use crate::places::concurrency::{AdaptiveBound, Concurrency};
 use crate::places::in_flight::InFlight;
 use crate::places::instances::{InstanceError, InstanceSet, InstanceState};
@@ -74,7 +77,6 @@ pub struct Resource {
     /// `None`: the default resource.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) in_flight: InFlight,
-    pub(crate) counts: OfferCounts,
     pub(crate) latency: LatencyAverages,
     adaptive: AdaptiveBound,
     slow_answers: SlowAnswers,
@@ -101,6 +103,7 @@ pub struct Resource {
 struct ResourceControl {
     cursor: CursorControl,
     backoff: Backoff,
+    activity: ActivityWindow,
     /// The number of offered requests at the last tick.
     offered_before: u64,
     /// The settings as they were given.
@@ -177,6 +180,7 @@ impl Resource {
         let control = ResourceControl {
             cursor: CursorControl::new(),
             backoff: Backoff::new(),
+            activity: ActivityWindow::default(),
             offered_before: 0,
             whole: *whole,
             config,
@@ -209,7 +213,6 @@ impl Resource {
             adaptive,
             slow_answers,
             pacer: Pacer::default(),
-            counts: OfferCounts::default(),
             latency: LatencyAverages::default(),
             hints: AtomicU64::new(0),
             hint_key,
@@ -273,13 +276,32 @@ impl Resource {
         lock(&self.control).shares = shares;
     }
 
-    /// Counts a first attempt as demand.
+    /// Counts a first attempt as demand. The slot of its namespace.
     #[inline]
-    pub(crate) fn offer(&self, level: RequestLevel) {
-        // The tick reads the number of offered requests before the sums, so a request between the
-        // two additions is in this tick's sums or in the next one's.
-        self.namespaces.offer(level);
-        self.counts.offer(level.class());
+    pub(crate) fn offer(&self, level: RequestLevel) -> u8 {
+        self.namespaces.offer(level)
+    }
+
+    /// Counts the outcome of a request that was offered in this slot.
+    #[inline]
+    pub(crate) fn record(&self, slot: u8, class: Class, outcome: OfferOutcome) {
+        self.namespaces.record(slot, class, outcome);
+    }
+
+    /// The counts of each class since the start.
+    pub(crate) fn classes(&self) -> [ClassStats; Class::ALL.len()] {
+        self.namespaces.classes()
+    }
+
+    /// What happened in the last seconds, by class and namespace.
+    pub fn recent_activity(&self) -> RecentActivity {
+        lock(&self.control).activity.recent()
+    }
+
+    /// Takes in how long requests have waited that the queue has served since the last report;
+    /// called before [`Overload::tick`](crate::Overload::tick).
+    pub fn observe_waits(&self, waits: &[TimeCounts; Class::ALL.len()]) {
+        lock(&self.control).activity.add_waits(waits);
     }
 
     /// Takes the demand of one request back, never below zero.
@@ -519,11 +541,12 @@ impl Resource {
             let places = instances.places(now);
             self.set_places(&control, places);
         }
-        let offered_total = self.counts.offered();
+        let offered_total = self.namespaces.offered();
         // Of hundreds of resources most are idle at any instant, and their sums are all zero.
         let namespaces = self.namespaces.take_tick(offered_total != control.offered_before);
         control.offered_before = offered_total;
         let shed = self.shed.swap(0, Ordering::Relaxed);
+        control.activity.tick(&self.namespaces, &namespaces, now);
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
         let is_adaptive = self.adaptive.is_present();

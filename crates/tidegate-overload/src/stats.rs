@@ -18,7 +18,7 @@ use crate::resource_id::ResourceId;
 /// Each request that was offered ends in one outcome, so for each class and for all of them:
 ///
 /// ```text
-/// offered == admitted + shed + no_place + denied + throttled + queue_full + disabled + expired
+/// offered == admitted + shed + queue_delay + out_of_pace + no_place + denied + throttled + queue_full + disabled + expired
 ///          + cancelled + failed + undecided
 /// ```
 ///
@@ -74,7 +74,7 @@ pub struct ResourceStats<'a> {
 
 impl<'a> ResourceStats<'a> {
     pub(crate) fn new(id: ResourceId, resource: &'a Resource, now: Timestamp) -> Self {
-        let classes = resource.counts.classes();
+        let classes = resource.classes();
         let load = resource.load(now);
         Self {
             id,

@@ -4,5 +4,6 @@ pub(super) mod cancellable_work;
 pub(super) mod explanation;
 pub(super) mod features;
 pub(super) mod peek;
+pub(super) mod resource_activity;
 pub(super) mod usage;
 pub(super) mod watched_feature;

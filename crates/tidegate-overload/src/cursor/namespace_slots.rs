@@ -10,9 +10,12 @@ use std::sync::OnceLock;
 
 use tidegate_core::{Class, Timestamp};
 
+use crate::activity::time_counts::TimeCounts;
+use crate::activity::time_histogram::TimeHistogram;
 use crate::cursor::namespace_cursor::{NamespaceCursor, NamespacePosition};
 use crate::cursor::{COHORTS, Cursor, LEVELS, RequestLevel};
 use crate::namespaces::{NAMESPACES_MAX, NamespaceKey};
+use crate::outcome::{ClassStats, OfferCounts, OfferOutcome};
 use crate::places::pacer::NamespacePace;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -39,15 +42,16 @@ pub(crate) struct NamespaceSlots {
     /// just left adds to the demand of the next one there, for one tick.
     names: [AtomicU64; NAMESPACES_MAX],
     slots: Box<[NamespaceSlot]>,
+    /// How long requests of each class kept their places, of those that ended since the last tick.
+    place_times: [TimeHistogram; Class::ALL.len()],
     /// The cursor of a namespace that has no slot yet: an operator's pin, or open.
     initial: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct NamespaceSlot {
-    /// The requests offered at each level since the last tick, shed ones included; made when the
-    /// first one comes.
-    offered: OnceLock<Box<[AtomicU64; LEVELS]>>,
+    /// Made when the first request comes.
+    counts: OnceLock<Box<SlotCounts>>,
     /// A [`NamespaceCursor`] in one word. Relaxed: one word, ordered with nothing.
     cursor: AtomicU64,
     /// The places in flight that it has in each class, and the most that it may have. Relaxed:
@@ -77,6 +81,23 @@ struct NamespaceSlot {
     /// none. Relaxed, like the cursor: between two stores a request is judged by one old and one
     /// new position.
     marginal: AtomicU64,
+}
+
+/// The counts of a slot that its first request makes.
+#[derive(Debug)]
+struct SlotCounts {
+    /// The requests offered at each level since the last tick, shed ones included.
+    offered: [AtomicU64; LEVELS],
+    /// The offered requests and their outcomes since the start, of each namespace that has had the
+    /// slot.
+    outcomes: OfferCounts,
+}
+
+impl SlotCounts {
+    fn new() -> Box<Self> {
+        let offered = core::array::from_fn(|_| AtomicU64::new(0));
+        Box::new(Self { offered, outcomes: OfferCounts::default() })
+    }
 }
 
 /// A count for each class.
@@ -121,6 +142,7 @@ impl NamespaceSlots {
         Self {
             names: core::array::from_fn(|_| AtomicU64::new(EMPTY)),
             slots: (0..=NAMESPACES_MAX).map(slot).collect(),
+            place_times: Default::default(),
             initial: AtomicU64::new(NamespaceCursor::OPEN.to_bits()),
         }
     }
@@ -184,20 +206,59 @@ impl NamespaceSlots {
         NAMESPACES_MAX
     }
 
-    /// Counts a request as demand.
+    /// Counts a request as demand. The slot in which it counts.
     #[inline]
-    pub(crate) fn offer(&self, level: RequestLevel) {
+    pub(crate) fn offer(&self, level: RequestLevel) -> u8 {
         // Relaxed: sums for the next tick, ordered with nothing.
-        let slot = &self.slots[self.claim(level.namespace())];
-        let offered = slot.offered.get_or_init(|| Box::new(core::array::from_fn(|_| AtomicU64::new(0))));
-        offered[usize::from(level.number())].fetch_add(1, Ordering::Relaxed);
+        let slot = self.claim(level.namespace());
+        let counts = self.slots[slot].counts.get_or_init(SlotCounts::new);
+        counts.offered[usize::from(level.number())].fetch_add(1, Ordering::Relaxed);
+        // The tick reads the number of offered requests before the sums, so a request between the
+        // two additions is in this tick's sums or in the next one's.
+        counts.outcomes.offer(level.class());
+        slot as u8
+    }
+
+    /// Counts the outcome of a request that was offered in this slot. Where another namespace has
+    /// taken the slot since, it counts there.
+    #[inline]
+    pub(crate) fn record(&self, slot: u8, class: Class, outcome: OfferOutcome) {
+        if let Some(counts) = self.slots[usize::from(slot)].counts.get() {
+            counts.outcomes.record(class, outcome);
+        }
+    }
+
+    /// The counts since the start of each slot that has any, with the namespace that has it now.
+    pub(crate) fn counts(
+        &self,
+    ) -> impl Iterator<Item = (usize, NamespaceKey, [ClassStats; Class::ALL.len()])> + '_ {
+        let counts = self.slots.iter().enumerate();
+        counts.filter_map(|(slot, of)| Some((slot, self.key(slot), of.counts.get()?.outcomes.classes())))
+    }
+
+    /// The counts of all namespaces since the start.
+    pub(crate) fn classes(&self) -> [ClassStats; Class::ALL.len()] {
+        self.counts().fold(Default::default(), |sum: [ClassStats; Class::ALL.len()], (_, _, stats)| {
+            core::array::from_fn(|class| sum[class].plus(&stats[class]))
+        })
+    }
+
+    /// The offered requests of all namespaces and classes since the start.
+    pub(crate) fn offered(&self) -> u64 {
+        let counts = self.slots.iter().filter_map(|slot| slot.counts.get());
+        counts.map(|counts| counts.outcomes.offered()).sum()
+    }
+
+    /// Moves the times of a class since the last tick to `counts`.
+    pub(crate) fn take_place_times(&self, class: Class, counts: &mut TimeCounts) {
+        self.place_times[class as usize].take_into(counts);
     }
 
     /// Takes the demand of one request back, never below zero.
     pub(crate) fn withdraw(&self, level: RequestLevel) {
         let slot = self.find(level.namespace()).map(|slot| &self.slots[slot]);
-        if let Some(offered) = slot.and_then(|slot| slot.offered.get()) {
-            let _ = offered[usize::from(level.number())].fetch_update(
+        if let Some(counts) = slot.and_then(|slot| slot.counts.get()) {
+            let _ = counts.offered[usize::from(level.number())].fetch_update(
                 Ordering::Relaxed,
                 Ordering::Relaxed,
                 |sum| Some(sum.saturating_sub(1)),
@@ -231,9 +292,9 @@ impl NamespaceSlots {
 
     /// The demand since the last tick, of all namespaces and levels.
     pub(crate) fn demand(&self) -> u64 {
-        let offered = self.slots.iter().filter_map(|slot| slot.offered.get());
-        offered
-            .flat_map(|levels| levels.iter())
+        let counts = self.slots.iter().filter_map(|slot| slot.counts.get());
+        counts
+            .flat_map(|counts| counts.offered.iter())
             .fold(0, |sum, one| sum.saturating_add(one.load(Ordering::Relaxed)))
     }
 
@@ -380,6 +441,7 @@ impl NamespaceSlots {
         let slot = &self.slots[self.claim(namespace)];
         slot.held_us[class as usize].fetch_add(micros(held), Ordering::Relaxed);
         slot.ended[class as usize].fetch_add(1, Ordering::Relaxed);
+        self.place_times[class as usize].add(held);
     }
 
     /// Counts a request that succeeded, with the time until its answer.
@@ -397,7 +459,7 @@ impl NamespaceSlots {
             // A refusal that is not repeated within some ten seconds was for good.
             let fade = |parts: u64| (parts > 0).then(|| parts - parts.div_ceil(REFUSAL_FADE));
             let _ = slot.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fade);
-            let levels = slot.offered.get().filter(|_| has_offers);
+            let levels = slot.counts.get().map(|counts| &counts.offered).filter(|_| has_offers);
             let is_any =
                 levels.is_some_and(|levels| levels.iter().any(|level| level.load(Ordering::Relaxed) > 0));
             let offered = levels.filter(|_| is_any).map(|levels| {
@@ -560,7 +622,9 @@ mod tests {
     fn namespaces_beyond_the_bound_share_the_last_slot_and_a_free_slot_is_taken_again() {
         let slots = NamespaceSlots::new();
         let numbers = |count: u32| (0..count).map(|number| number * 64 + 5);
-        numbers(70).for_each(|namespace| slots.offer(level(namespace)));
+        for namespace in numbers(70) {
+            slots.offer(level(namespace));
+        }
         let offers = slots.take_tick(true);
         assert_eq!(offers.len(), 65);
         let sum = |tick: &NamespaceTick| tick.offered.iter().flat_map(|levels| levels.iter()).sum::<u64>();

@@ -216,7 +216,7 @@ fn withdrawing_after_the_tick_changes_nothing() {
         if withdrawn {
             let mut record =
                 RequestRecord::new(ONLY, overload.request_level(1, Class::Critical, None, START));
-            record.offered(START);
+            record.offered(1, START);
             overload.end(record, OfferOutcome::Denied);
         }
         offer(&overload, 1000, START);
@@ -460,7 +460,7 @@ proptest! {
                     // A repeated attempt, and its end.
                     let _ = shed_by_cursor(&overload, resource, level, false);
                     let mut record = RequestRecord::new(resource, level);
-                    record.offered(now);
+                    record.offered(1, now);
                     overload.end(record, *outcome);
                     undecided[index][class] -= 1;
                 }

@@ -59,6 +59,7 @@ use std::collections::BTreeMap;
 
 use tidegate_core::{Class, Cost, Timestamp};
 
+use crate::activity::time_counts::TimeCounts;
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::places::place_bounds::PlaceBounds;
 use crate::places::service_times::ServiceTimes;
@@ -88,6 +89,8 @@ const CLASS_CORRECTION: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departure {
     Cancelled,
+    /// It is refused for another reason than its wait.
+    Refused,
     Displaced,
     /// It waits for something else.
     Moved,
@@ -137,6 +140,8 @@ pub struct FairQueue {
     busy_since: [Option<Timestamp>; 4],
     queue_busy_since: Option<Timestamp>,
     counts: [QueueCounts; 4],
+    /// The waits of the requests of each class that were served since they were taken last.
+    waits: [TimeCounts; 4],
     tick: TickState,
 }
 
@@ -173,6 +178,7 @@ impl FairQueue {
             busy_since: [None; 4],
             queue_busy_since: None,
             counts: [QueueCounts::default(); 4],
+            waits: Default::default(),
             tick: TickState::new(true),
         }
     }
@@ -238,6 +244,21 @@ impl FairQueue {
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = (NamespaceKey, usize)> + '_ {
         let of_all = self.classes.iter().flat_map(ClassQueue::ready);
         of_all.map(|(namespace, _, queue)| (namespace, queue.count()))
+    }
+
+    /// The requests that wait, by namespace and class; the namespaces that are not told apart have
+    /// no number.
+    pub fn waiting(&self) -> impl Iterator<Item = (Option<u32>, Class, u64)> + '_ {
+        let classes = Class::ALL.into_iter().zip(&self.classes);
+        classes.flat_map(|(class, queue)| {
+            queue.ready().map(move |(namespace, _, queue)| {
+                let number = match namespace {
+                    NamespaceKey::Exact(number) => Some(number),
+                    NamespaceKey::Rest => None,
+                };
+                (number, class, queue.count() as u64)
+            })
+        })
     }
 
     /// Whether a request waits here.
@@ -319,9 +340,7 @@ impl FairQueue {
     /// charge; `None` if it does not wait here.
     pub fn served(&mut self, position: Position, now: Timestamp) -> Option<Cost> {
         self.charge(position).map(|request| {
-            let counts = &mut self.counts[request.class as usize];
-            counts.served += 1;
-            counts.wait_sum = counts.wait_sum.saturating_add(now.saturating_since(request.since));
+            self.count_wait(request.class, now.saturating_since(request.since));
             self.departed(u64::from(request.cost), now);
             self.take(position, None);
             self.change_order(request.class, now);
@@ -368,6 +387,7 @@ impl FairQueue {
             (Some(_), Some(QueueShed::Expired)) => counts.expired += 1,
             (Some(_), Some(QueueShed::TooLate)) => counts.too_late += 1,
             (Some(Departure::Cancelled), None) => counts.cancelled += 1,
+            (Some(Departure::Refused), None) => counts.refused += 1,
             (Some(Departure::Displaced), None) => counts.displaced += 1,
             (Some(Departure::Moved), None) => counts.moved += 1,
         }
@@ -426,12 +446,25 @@ impl FairQueue {
         Some(QueueTerms { is_charged: true, ..aside })
     }
 
+    /// Counts a request that is served after this time.
+    fn count_wait(&mut self, class: Class, wait: Duration) {
+        let counts = &mut self.counts[class as usize];
+        counts.served += 1;
+        counts.wait_sum = counts.wait_sum.saturating_add(wait);
+        self.waits[class as usize].add(wait);
+    }
+
+    /// Takes out how long the requests of each class have waited that were served since the last
+    /// call, in the order of [`Class::ALL`].
+    pub fn take_waits(&mut self) -> [TimeCounts; 4] {
+        core::mem::take(&mut self.waits)
+    }
+
     /// A request that was set aside is served.
     pub(crate) fn served_aside(&mut self, entrant: &Entrant, since: Timestamp, now: Timestamp) {
         let counts = &mut self.counts[entrant.class as usize];
         counts.moved = counts.moved.saturating_sub(1);
-        counts.served += 1;
-        counts.wait_sum = counts.wait_sum.saturating_add(now.saturating_since(since));
+        self.count_wait(entrant.class, now.saturating_since(since));
         self.departed(u64::from(charge_of(entrant.cost)), now);
         if self.is_empty() {
             self.rate.emptied();

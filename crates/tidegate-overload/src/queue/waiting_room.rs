@@ -45,6 +45,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::{Class, Cost, Timestamp};
 
+use crate::activity::time_counts::TimeCounts;
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::places::place_bounds::PlaceBounds;
 use crate::places::service_times::ServiceTimes;
@@ -274,6 +275,12 @@ impl<B> WaitingRoom<B> {
     /// Ticks the fair queue of a resource, see [`FairQueue::tick`]; `None` if it has none.
     pub fn tick(&mut self, resource: ResourceId, now: Timestamp) -> Option<QueueTick> {
         Some(self.queues.get_mut(&resource)?.tick(now))
+    }
+
+    /// Takes out how long requests have waited for a resource that has a fair queue; see
+    /// [`FairQueue::take_waits`].
+    pub fn take_waits(&mut self, resource: ResourceId) -> Option<[TimeCounts; 4]> {
+        Some(self.queues.get_mut(&resource)?.take_waits())
     }
 
     /// Sets the bounds of the namespaces on the places of a resource that has a fair queue; see
@@ -548,7 +555,7 @@ impl<B> WaitingRoom<B> {
         Served { called: if is_queue { self.new_next(waiter.obstacle, before) } else { called }, charged }
     }
 
-    /// Takes a request out, for whatever reason.
+    /// Takes a request out whose caller has gone, or that is served.
     ///
     /// Returns the request to be called: the one that became the next of its line. `None` if the
     /// request was not the next one or has no position any more.
@@ -556,6 +563,13 @@ impl<B> WaitingRoom<B> {
         let Waiter { group, bytes, .. } = self.waiter(position)?;
         self.give_back(position, group, bytes);
         self.remove(position, Departure::Cancelled)?.1
+    }
+
+    /// Takes a request out that is refused; as [`WaitingRoom::leave`].
+    pub fn refused(&mut self, position: Position) -> Option<Position> {
+        let Waiter { group, bytes, .. } = self.waiter(position)?;
+        self.give_back(position, group, bytes);
+        self.remove(position, Departure::Refused)?.1
     }
 
     /// Takes a request out everywhere but in the shares; what was kept beside it, and the request

@@ -64,8 +64,9 @@ impl Engine {
         for (resource, _) in overload.queues() {
             let times = overload.resource(resource).service_times();
             let bounds = overload.resource(resource).place_bounds();
-            if let Some(tick) = self.shared.room.tick(resource, times, bounds, now) {
+            if let Some((tick, waits)) = self.shared.room.tick(resource, times, bounds, now) {
                 overload.resource(resource).observe_queue(tick.observation());
+                overload.resource(resource).observe_waits(&waits);
             }
         }
     }
@@ -287,14 +288,14 @@ impl Engine {
         let Denial { refusal, demand, seat, returns, counters } = denial;
         let demand = demand.map(Demand::unserved);
         let until = until(request);
-        let (Some((obstacle, ask_at)), Ok(gate)) =
-            (self.obstacle_of(&refusal, request, now), self.gate(request.namespace))
-        else {
+        let obstacle = self.obstacle_of(&refusal, request, now);
+        let obstacle = obstacle.filter(|(_, ask_at)| until > now && *ask_at <= until);
+        let (Some((obstacle, ask_at)), Ok(gate)) = (obstacle, self.gate(request.namespace)) else {
+            if let Some(seat) = seat {
+                seat.refused();
+            }
             return refuse_finally(refusal, demand, now);
         };
-        if until <= now || ask_at > until {
-            return refuse_finally(refusal, demand, now);
-        }
         let answer = if let Some(mut seat) = seat {
             let is_next = seat.moved(obstacle, returns, now);
             RoomAnswer::Waits { seat, is_next }
@@ -341,6 +342,7 @@ impl Engine {
                 return refuse_finally(self.queue_full(&asked, now), demand, now);
             }
             Some(CallReason::Drained) => {
+                seat.refused();
                 return refuse_finally(self.drained(&asked), demand, now);
             }
             Some(CallReason::Turn) | None => {}
@@ -352,6 +354,7 @@ impl Engine {
         let is_due = call.is_some() || now >= ask_at;
         match (is_over, refusal) {
             (true, Some(refusal)) if !is_next => {
+                seat.refused();
                 return refuse_finally(refusal, demand, now);
             }
             (false, refusal) if !(is_next && is_due) => {

@@ -47,7 +47,8 @@ impl QueueTick {
 /// Each request that entered leaves in one way:
 ///
 /// ```text
-/// entered == served + shed_by_delay + expired + too_late + cancelled + displaced + moved + waiting
+/// entered == served + shed_by_delay + expired + too_late + cancelled + refused + displaced + moved
+///          + waiting
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,8 +63,11 @@ pub struct QueueCounts {
     pub expired: u64,
     /// Refused because less than a typical service time was left until their deadline.
     pub too_late: u64,
-    /// Left by themselves: the caller has gone, or another plane refused them.
+    /// Left by themselves: the caller has gone.
     pub cancelled: u64,
+    /// Refused for another reason than their wait: by a limit or another plane, since the room
+    /// drains, or without a place when the time for which their caller waits was over.
+    pub refused: u64,
     /// Gave their place in a full room to a more important request.
     pub displaced: u64,
     /// Went on to wait for something else.
