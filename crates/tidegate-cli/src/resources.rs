@@ -7,14 +7,16 @@ mod terminal_plot;
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use tidegate_wire::display::HumanDuration;
-use tidegate_wire::resources::{ResourceBody, ResourcesBody, SignalBody};
+use tidegate_wire::resources::{RatesBody, RecentBody, ResourceBody, ResourcesBody, SignalBody, TimesBody};
 use tidegate_wire::text::shortened;
 
 use crate::arguments::request::Resources;
-use crate::client::{self, print, target, wait_for};
+use crate::client::{self, encoded};
 use crate::columns::{Columns, one_line};
 use crate::exit::Exit;
+use crate::watch;
 
 /// How much of a name is shown, in bytes.
 const SHOWN_BYTES: usize = 40;
@@ -23,9 +25,19 @@ pub(crate) fn run(arguments: &Resources) -> Exit {
     if arguments.plot || arguments.svg.is_some() || arguments.saved.is_some() {
         return history::draw(arguments);
     }
-    let query: Vec<_> = arguments.name.iter().map(|name| ("resource", name.as_str())).collect();
-    let target = target("/v1/resources", &query);
-    print(arguments.json, wait_for(client::get::<ResourcesBody>(&arguments.daemon, &target)), table)
+    watch::show(arguments.watch, async || {
+        let Some(name) = &arguments.name else {
+            let all: ResourcesBody = client::get(&arguments.daemon, "/v1/resources").await?;
+            return Ok(if arguments.json { json(&all) } else { table(&all) });
+        };
+        let target = format!("/v1/resources/{}", encoded(name));
+        let one: ResourceBody = client::get(&arguments.daemon, &target).await?;
+        Ok(if arguments.json { json(&one) } else { detailed(&one) })
+    })
+}
+
+fn json(body: &impl Serialize) -> String {
+    serde_json::to_string(body).expect("text and numbers always serialise") + "\n"
 }
 
 /// For people: a headline for each resource, and below it a line for each class and each signal.
@@ -33,15 +45,19 @@ fn table(body: &ResourcesBody) -> String {
     if body.resources.is_empty() {
         return "The policy has no resources.\n".to_owned();
     }
-    let mut text = String::new();
-    for (index, resource) in body.resources.iter().enumerate() {
-        let gap = if index == 0 { "" } else { "\n" };
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{gap}{}", headline(resource));
-        text.push_str(&indented(&classes(resource)));
-        text.push_str(&indented(&signals(&resource.signals)));
-    }
-    text
+    let each: Vec<String> = body.resources.iter().map(summary).collect();
+    each.join("\n")
+}
+
+fn summary(resource: &ResourceBody) -> String {
+    let rates = resource.recent.as_ref().map_or_else(String::new, classes);
+    format!("{}\n{}{}", headline(resource), indented(&rates), indented(&signals(&resource.signals)))
+}
+
+/// The same for one resource, with its namespaces.
+fn detailed(resource: &ResourceBody) -> String {
+    let namespaces = resource.recent.as_ref().map_or_else(String::new, namespaces);
+    summary(resource) + &indented(&namespaces)
 }
 
 fn headline(resource: &ResourceBody) -> String {
@@ -51,24 +67,84 @@ fn headline(resource: &ResourceBody) -> String {
         .binding_signal
         .as_deref()
         .map_or_else(String::new, |name| format!(" by {}", one_line(shortened(name, SHOWN_BYTES).as_ref())));
+    let offered = resource.recent.as_ref().and_then(|recent| recent.offered_load);
+    let offered = offered.map_or_else(String::new, |load| format!(", offered {load:.2} of its capacity"));
     let limit = if concurrency == "fixed" { String::new() } else { format!(" ({concurrency})") };
     let pin =
         cursor.pinned_until.as_ref().map_or_else(String::new, |until| format!(", pinned until {until}"));
     let served = match cursor.position {
         0 => "serves all classes".to_owned(),
-        _ => format!("serves {} from cohort {} up", cursor.class, cursor.cohort),
+        _ if cursor.cohorts_change.is_empty() => {
+            format!("serves {} from cohort {} up", cursor.class, cursor.cohort)
+        }
+        _ => format!(
+            "serves {} from cohort {} up, other tenants from {} on",
+            cursor.class, cursor.cohort, cursor.cohorts_change
+        ),
     };
     format!(
-        "{}: {level}, pressure {pressure:.2}{binding}; {in_flight} of {in_flight_max}{limit} in flight, {queued} waiting \
-         for {:.1} ms; {served}{pin}; retry after {} s",
+        "{}: {level}, pressure {pressure:.2}{binding}{offered}; {in_flight} of {in_flight_max}{limit} in flight, \
+         {queued} waiting for {:.1} ms\n  {served}{pin}; retry after {} s",
         one_line(shortened(&resource.name, SHOWN_BYTES).as_ref()),
         resource.queue_delay_ms,
         resource.retry_after_s
     )
 }
 
-fn classes(resource: &ResourceBody) -> String {
+/// The rates of the last seconds by class, and the mechanisms that shed.
+fn classes(recent: &RecentBody) -> String {
     let mut columns = Columns::new([
+        "A SECOND",
+        ">OFFERED",
+        ">ADMITTED",
+        ">SHED",
+        ">EXPIRED",
+        ">CANCELLED",
+        ">DENIED",
+        ">DISABLED",
+        ">WAITING",
+        ">WAIT MS P50",
+        ">P99",
+        ">TIME MS P50",
+        ">P99",
+    ]);
+    for class in &recent.classes {
+        let [offered, admitted, shed, expired, cancelled, denied, off] = rate_cells(&class.rates);
+        let [wait, wait_p99] = time_cells(class.rates.wait);
+        let [time, time_p99] = time_cells(class.rates.place_time);
+        let waiting = class.rates.waiting.to_string();
+        let name = class.class.clone();
+        columns.push([
+            name, offered, admitted, shed, expired, cancelled, denied, off, waiting, wait, wait_p99, time,
+            time_p99,
+        ]);
+    }
+    let mut text = columns.text();
+    for class in &recent.classes {
+        let shed = &class.rates.shed;
+        let by = [
+            ("admission_cursor", shed.admission_cursor),
+            ("queue_delay", shed.queue_delay),
+            ("in_flight", shed.in_flight),
+            ("queue_full", shed.queue_full),
+            ("pace", shed.pace),
+        ];
+        let by: Vec<String> = by
+            .into_iter()
+            .filter(|(_, rate)| *rate > 0.0)
+            .map(|(mechanism, rate)| format!("{rate:.1} by {mechanism}"))
+            .collect();
+        if !by.is_empty() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{} shed: {}", class.class, by.join(", "));
+        }
+    }
+    text
+}
+
+fn namespaces(recent: &RecentBody) -> String {
+    let mut columns = Columns::new([
+        "NAMESPACE",
         "CLASS",
         ">OFFERED",
         ">ADMITTED",
@@ -76,23 +152,50 @@ fn classes(resource: &ResourceBody) -> String {
         ">EXPIRED",
         ">CANCELLED",
         ">DENIED",
+        ">DISABLED",
         ">WAITING",
-        ">WAITED MS",
+        "SERVES",
     ]);
-    for class in &resource.classes {
+    for row in &recent.namespaces {
+        let name = row.namespace.as_deref().map_or("(others)".into(), |name| shortened(name, SHOWN_BYTES));
+        let [offered, admitted, shed, expired, cancelled, denied, off] = rate_cells(&row.rates);
+        let serves = match (row.cursor / COHORTS, row.cursor % COHORTS) {
+            (0, 0) => "all".to_owned(),
+            (class, cohort) => format!("{} from cohort {cohort} up", CLASSES[usize::from(class.min(3))]),
+        };
         columns.push([
-            class.class.clone(),
-            class.offered.to_string(),
-            class.admitted.to_string(),
-            class.shed.to_string(),
-            class.expired.to_string(),
-            class.cancelled.to_string(),
-            class.denied.to_string(),
-            class.queued.to_string(),
-            format!("{:.1}", class.wait_ms),
+            name.into(),
+            row.class.clone(),
+            offered,
+            admitted,
+            shed,
+            expired,
+            cancelled,
+            denied,
+            off,
+            row.rates.waiting.to_string(),
+            serves,
         ]);
     }
     columns.text()
+}
+
+/// The classes, the least important first, as cursors number them.
+const CLASSES: [&str; 4] = ["sheddable", "sheddable_plus", "critical", "critical_plus"];
+/// The cohorts of a class.
+const COHORTS: u16 = 128;
+
+fn rate_cells(rates: &RatesBody) -> [String; 7] {
+    let RatesBody { offered, admitted, shed, expired, cancelled, denied, disabled, .. } = rates;
+    [*offered, *admitted, shed.all(), *expired, *cancelled, *denied, *disabled]
+        .map(|rate| format!("{rate:.1}"))
+}
+
+fn time_cells(times: Option<TimesBody>) -> [String; 2] {
+    times.map_or_else(
+        || ["-", "-"].map(str::to_owned),
+        |times| [times.p50_ms, times.p99_ms].map(|ms| format!("{ms:.1}")),
+    )
 }
 
 fn signals(signals: &[SignalBody]) -> String {
@@ -128,25 +231,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_has_a_headline_its_classes_and_its_signals() {
-        let body: ResourcesBody = serde_json::from_str(
-            r#"{"resources":[{"name":"app","level":"hard","pressure":0.981,"binding_signal":"in_flight","in_flight":20,
-            "in_flight_max":20,"concurrency":"vegas","cursor":{"position":70,"class":"sheddable","cohort":70},
-            "queued":3,"queue_delay_ms":4.25,"retry_after_s":2,"classes":[{"class":"critical","offered":9,"admitted":8,
-            "shed":0,"expired":1,"cancelled":0,"denied":0,"queued":0,"wait_ms":1.5}],"signals":[{"name":"lag",
+    fn a_resource_has_a_headline_its_rates_and_its_signals() {
+        let body: ResourceBody = serde_json::from_str(
+            r#"{"name":"app","level":"hard","pressure":0.981,"binding_signal":"in_flight","in_flight":20,
+            "in_flight_max":20,"concurrency":"vegas",
+            "cursor":{"position":70,"class":"sheddable","cohort":70,"cohorts_change":"2026-11-29T21:00:00Z"},
+            "queued":3,"queue_delay_ms":4.25,"retry_after_s":2,"classes":[],"signals":[{"name":"lag",
             "source":"push","value":12.0,"target":1000.0,"unit":"messages","pressure":0.0,"age_ms":12300,
-            "is_stale":true}]}]}"#,
+            "is_stale":true}],"recent":{"span_ms":10300,"offered_load":2.125,
+            "all":{"offered":90.0,"admitted":40.0,"served":40.0,"expired":0.0,"cancelled":0.0,"denied":0.0,
+            "disabled":0.0,"waiting":3,"shed":{"admission_cursor":40.0,"queue_delay":10.0,"in_flight":0.0,
+            "queue_full":0.0,"pace":0.0}},
+            "classes":[{"class":"critical","rates":{"offered":90.0,"admitted":40.0,"served":40.0,"expired":0.0,
+            "cancelled":0.0,"denied":0.0,"disabled":0.0,"waiting":3,"wait":{"p50_ms":1.5,"p99_ms":12.25},
+            "shed":{"admission_cursor":40.0,"queue_delay":10.0,"in_flight":0.0,"queue_full":0.0,"pace":0.0}}}],
+            "namespaces":[{"namespace":"shop","class":"critical","cursor":326,"rates":{"offered":90.0,
+            "admitted":40.0,"served":40.0,"expired":0.0,"cancelled":0.0,"denied":0.0,"disabled":0.0,"waiting":3,
+            "shed":{"admission_cursor":40.0,"queue_delay":10.0,"in_flight":0.0,"queue_full":0.0,"pace":0.0}}},
+            {"class":"sheddable","cursor":0,"rates":{"offered":1.0,"admitted":1.0,"served":1.0,"expired":0.0,
+            "cancelled":0.0,"denied":0.0,"disabled":0.0,"waiting":0,"shed":{"admission_cursor":0.0,
+            "queue_delay":0.0,"in_flight":0.0,"queue_full":0.0,"pace":0.0}}}]}}"#,
         )
         .unwrap();
         let expected = "\
-app: hard, pressure 0.98 by in_flight; 20 of 20 (vegas) in flight, 3 waiting for 4.2 ms; serves sheddable from cohort \
-70 up; retry after 2 s
-  CLASS     OFFERED  ADMITTED  SHED  EXPIRED  CANCELLED  DENIED  WAITING  WAITED MS
-  critical        9         8     0        1          0       0        0        1.5
+app: hard, pressure 0.98 by in_flight, offered 2.12 of its capacity; 20 of 20 (vegas) in flight, 3 waiting for 4.2 ms
+  serves sheddable from cohort 70 up, other tenants from 2026-11-29T21:00:00Z on; retry after 2 s
+  A SECOND  OFFERED  ADMITTED  SHED  EXPIRED  CANCELLED  DENIED  DISABLED  WAITING  WAIT MS P50   P99  TIME MS P50  P99
+  critical     90.0      40.0  50.0      0.0        0.0     0.0       0.0        3          1.5  12.2            -    -
+  critical shed: 40.0 by admission_cursor, 10.0 by queue_delay
   SIGNAL  SOURCE            VALUE         TARGET  PRESSURE  AGE
   lag     push    12.000 messages  1000 messages      0.00  13 s, stale
+  NAMESPACE  CLASS      OFFERED  ADMITTED  SHED  EXPIRED  CANCELLED  DENIED  DISABLED  WAITING  SERVES
+  shop       critical      90.0      40.0  50.0      0.0        0.0     0.0       0.0        3  critical from cohort 70 up
+  (others)   sheddable      1.0       1.0   0.0      0.0        0.0     0.0       0.0        0  all
 ";
-        assert_eq!(table(&body), expected);
+        assert_eq!(detailed(&body), expected);
+        assert!(detailed(&body).starts_with(&summary(&body)));
         let none = ResourcesBody { resources: Vec::new() };
         assert_eq!(table(&none), "The policy has no resources.\n");
     }

@@ -9,6 +9,7 @@ pub mod overrides;
 pub(crate) mod permits;
 pub(crate) mod readiness;
 pub(crate) mod resource_history;
+pub(crate) mod resource_rates;
 pub(crate) mod resources;
 pub(crate) mod tables;
 pub(crate) mod usage;

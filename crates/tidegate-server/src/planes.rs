@@ -12,6 +12,7 @@ use tidegate_core::{Class, Timestamp};
 use tidegate_engine::{BuildError, Engine, Request};
 use tidegate_overload::{FeatureConfig, LevelThresholds};
 use tidegate_policy::Policy;
+use tidegate_policy::nearest;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
 use tidegate_policy::policy::resources::ResourcePolicy;
@@ -160,10 +161,12 @@ impl PlaneSettings {
             return Ok(());
         }
         let what = format!("resource \"{}\" does not exist", shortened(name, SHOWN_BYTES));
-        let fix = match &self.known_resources()[..] {
-            [] => "leave `resource` out, or add it under `resources:` of the policy".to_owned(),
-            known => format!("use one of {}", known.join(", ")),
-        };
+        let fix =
+            match (nearest(name, self.0.resources.keys().map(String::as_str)), &self.known_resources()[..]) {
+                (Some(near), _) => format!("did you mean \"{near}\"?"),
+                (None, []) => "leave `resource` out, or add it under `resources:` of the policy".to_owned(),
+                (None, known) => format!("use one of {}", known.join(", ")),
+            };
         Err(Fault::new(FaultCode::UnknownResource, what).field("resource").fix(fix))
     }
 

@@ -38,7 +38,10 @@ pub struct ResourceBody {
     pub queue_delay_ms: f64,
     /// After how many seconds a refused caller should come back, at least.
     pub retry_after_s: u64,
-    /// Its numbers by class, the most important first.
+    /// What happened in the last ten seconds; absent in answers of daemons before version 0.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recent: Option<RecentBody>,
+    /// Its numbers by class since the daemon started, the most important first.
     pub classes: Vec<ClassBody>,
     /// Its signals, in order of their names; those that are about all resources too, since each
     /// resource has its own state of them.
@@ -58,6 +61,119 @@ pub struct CursorBody {
     /// Until when an operator has pinned it, as RFC 3339; absent if nobody has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned_until: Option<String>,
+    /// When the tenants change their cohorts next, as RFC 3339: others are shed then.
+    #[serde(default)]
+    pub cohorts_change: String,
+}
+
+/// What happened at a resource in the last ten seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RecentBody {
+    /// The time that the rates are of, in milliseconds: 10 to 11 seconds, and less after a start.
+    pub span_ms: u64,
+    /// The work that was offered, divided by what the places can do: above 1 the rest is refused or
+    /// waits. Requests that a limit, a table or a feature refuses are no work. Absent while no work
+    /// has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_load: Option<f64>,
+    /// All requests.
+    pub all: RatesBody,
+    /// The classes of which there was any request, the most important first.
+    pub classes: Vec<ClassRatesBody>,
+    /// The namespaces of which there was any request or of which one waits, by class, the most
+    /// important class first.
+    pub namespaces: Vec<NamespaceRatesBody>,
+}
+
+/// Requests a second, and those that wait.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RatesBody {
+    /// First attempts a second.
+    pub offered: f64,
+    /// Admitted a second.
+    pub admitted: f64,
+    /// Refused a second because of the load.
+    pub shed: ShedRatesBody,
+    /// Refused a second because the deadline was over or could not be met.
+    pub expired: f64,
+    /// Gone a second before they were decided, because their caller left or the daemon ended.
+    pub cancelled: f64,
+    /// Refused a second by a limit or by a table, or not decided.
+    pub denied: f64,
+    /// Refused a second because their feature is off.
+    pub disabled: f64,
+    /// Requests a second that began to be served: they got a place, or came in pace.
+    pub served: f64,
+    /// Waiting at this moment.
+    pub waiting: u64,
+    /// How long requests kept their places whose work has ended; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place_time: Option<TimesBody>,
+    /// How long requests waited that were served from the queue; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<TimesBody>,
+}
+
+/// Refusals a second because of the load, by mechanism.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ShedRatesBody {
+    /// By the admission cursor.
+    pub admission_cursor: f64,
+    /// Because they would have waited, or had waited, for too long.
+    pub queue_delay: f64,
+    /// Because all places were taken, when they did not wait or their time to wait was over.
+    pub in_flight: f64,
+    /// Because the queue was full for them.
+    pub queue_full: f64,
+    /// Because they came ahead of the pace of requests whose end is not known.
+    pub pace: f64,
+}
+
+impl ShedRatesBody {
+    /// All together.
+    pub fn all(&self) -> f64 {
+        let Self { admission_cursor, queue_delay, in_flight, queue_full, pace } = self;
+        admission_cursor + queue_delay + in_flight + queue_full + pace
+    }
+}
+
+/// Percentiles of times in milliseconds, at most an eighth above the true ones.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TimesBody {
+    /// The median.
+    pub p50_ms: f64,
+    /// The 99th percentile.
+    pub p99_ms: f64,
+}
+
+/// The rates of a class at a resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ClassRatesBody {
+    /// `critical_plus`, `critical`, `sheddable_plus` or `sheddable`.
+    pub class: String,
+    /// Its rates.
+    pub rates: RatesBody,
+}
+
+/// The rates of a namespace in a class at a resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct NamespaceRatesBody {
+    /// Its name; absent for those that a reload has removed, and beyond the 64 that a resource
+    /// tells apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The class.
+    pub class: String,
+    /// Its rates; the times are of a class, not of a namespace.
+    pub rates: RatesBody,
+    /// The position of the cursor of the namespace: requests of a lower level are shed. 0 is open.
+    pub cursor: u16,
 }
 
 /// The numbers of one class at a resource, since the daemon started.

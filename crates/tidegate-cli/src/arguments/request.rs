@@ -141,10 +141,10 @@ pub(crate) struct Resources {
     pub(crate) name: Option<String>,
     /// Draw its pressure over the last hours as stacked areas, with its thresholds and the refused
     /// units, in local time (TZ)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "interval")]
     pub(crate) plot: bool,
     /// Draw the same into an SVG file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "interval")]
     pub(crate) svg: Option<PathBuf>,
     /// The work that areas stand for
     #[arg(long, value_enum, value_name = "WHOSE", default_value_t)]
@@ -153,8 +153,10 @@ pub(crate) struct Resources {
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u8).range(1..=24))]
     pub(crate) hours: u8,
     /// Draw an answer that was saved with `--plot --json` instead of asking a daemon
-    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "interval"])]
     pub(crate) saved: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) watch: Watch,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
     /// Print the answer as one JSON object, as the HTTP API gives it

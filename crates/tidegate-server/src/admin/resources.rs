@@ -4,10 +4,10 @@
 use core::time::Duration;
 
 use http::StatusCode;
-use tidegate_core::Class;
-use tidegate_engine::{AdminError, Event, PushedValue, QueueCounts, ResourceStats, SignalError};
+use tidegate_core::{Class, Timestamp};
+use tidegate_engine::{AdminError, Engine, Event, PushedValue, QueueCounts, ResourceStats, SignalError};
 use tidegate_net::reply::{self, Reply};
-use tidegate_overload::{OfferOutcome, SignalStats};
+use tidegate_overload::{OfferOutcome, SignalStats, cohorts_change};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::headers::ShownLoad;
 use tidegate_wire::operation::read;
@@ -16,21 +16,24 @@ use tidegate_wire::resources::{
 };
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::api::parameters::Accepted;
+use crate::admin::resource_rates;
 use crate::api::route::{Route, RouteCall, RouteFuture};
 use crate::authorization::Caller;
 use crate::context::RequestScope;
 
-/// The parameters of `GET /v1/resources`.
-const RESOURCES: Accepted = Accepted { route: "/v1/resources", once: &["resource"], repeated: &[] };
-
 /// The routes.
 pub(crate) const ROUTES: &[Route] = &[
     Route::get("/v1/resources", "The load of the resources, and their signals", |call| {
-        Box::pin(async move { call.scope.resources(call.query()) })
+        Box::pin(async move { Ok(call.scope.resources()) })
     })
-    .answers("ResourcesBody")
-    .query(RESOURCES),
+    .answers("ResourcesBody"),
+    Route::get("/v1/resources/{name}", "The load of one resource, with its last ten seconds", |call| {
+        Box::pin(async move {
+            let name = call.segment("name")?.unwrap_or_default();
+            call.scope.resource(&name)
+        })
+    })
+    .answers("ResourceBody"),
     Route::put("/v1/signals/{name}", "Send a value of a signal", push)
         .takes("SignalValue")
         .answers("SignalAnswer"),
@@ -66,21 +69,23 @@ impl RequestScope<'_> {
     }
 
     /// Answers `GET /v1/resources`.
-    fn resources(&self, query: Option<&str>) -> Result<Reply, Fault> {
-        let parameters = RESOURCES.read(query)?;
+    fn resources(&self) -> Reply {
         let (engine, now) = (&self.in_force.engine, self.daemon.clock.now());
-        let wanted = parameters.get("resource");
-        if let Some(name) = wanted {
-            self.in_force.config.planes.check_resource(name)?;
-        }
         // The default resource has no name, no bound and no signals of the policy.
         let named = engine.resource_stats(now).filter_map(|stats| Some((stats.name?, stats)));
-        let mut resources: Vec<ResourceBody> = named
-            .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
-            .map(|(name, stats)| body(name, &stats, &engine.queue_counts(stats.id).unwrap_or_default()))
-            .collect();
+        let mut resources: Vec<ResourceBody> =
+            named.map(|(name, stats)| body(name, &stats, engine, now)).collect();
         resources.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        Ok(reply::json(StatusCode::OK, &ResourcesBody { resources }))
+        reply::json(StatusCode::OK, &ResourcesBody { resources })
+    }
+
+    /// Answers `GET /v1/resources/{name}`.
+    fn resource(&self, name: &str) -> Result<Reply, Fault> {
+        self.in_force.config.planes.check_resource(name)?;
+        let (engine, now) = (&self.in_force.engine, self.daemon.clock.now());
+        let stats = engine.resource_stats(now).find(|stats| stats.name == Some(name));
+        let stats = stats.expect("the engine has each resource of its policy");
+        Ok(reply::json(StatusCode::OK, &body(name, &stats, engine, now)))
     }
 
     /// Answers `PUT /v1/signals/{name}`.
@@ -135,7 +140,8 @@ fn signal_fault(signal: &SignalError) -> Fault {
     if code == FaultCode::MalformedBody { fault.field("value") } else { fault }
 }
 
-fn body(name: &str, stats: &ResourceStats<'_>, counts: &[QueueCounts; Class::ALL.len()]) -> ResourceBody {
+fn body(name: &str, stats: &ResourceStats<'_>, engine: &Engine, now: Timestamp) -> ResourceBody {
+    let counts = &engine.queue_counts(stats.id).unwrap_or_default();
     ResourceBody {
         name: name.to_owned(),
         level: stats.level.as_str().to_owned(),
@@ -149,10 +155,12 @@ fn body(name: &str, stats: &ResourceStats<'_>, counts: &[QueueCounts; Class::ALL
             class: stats.cursor.class().as_str().to_owned(),
             cohort: stats.cursor.cohort(),
             pinned_until: stats.pinned_until.map(|until| until.to_whole_millis().to_string()),
+            cohorts_change: cohorts_change(now).to_string(),
         },
         queued: counts.iter().map(|counts| counts.waiting).sum(),
         queue_delay_ms: counts.iter().map(|counts| millis(counts.delay)).fold(0.0, f64::max),
         retry_after_s: stats.retry_after.as_secs(),
+        recent: resource_rates::recent(stats, engine),
         classes: Class::ALL.into_iter().rev().map(|class| class_body(class, stats, counts)).collect(),
         signals: stats.signals.iter().map(signal_body).collect(),
     }
@@ -200,7 +208,7 @@ fn signal_body(signal: &SignalStats) -> SignalBody {
     }
 }
 
-fn millis(duration: Duration) -> f64 {
+pub(crate) fn millis(duration: Duration) -> f64 {
     figure(duration.as_secs_f64() * 1e3)
 }
 

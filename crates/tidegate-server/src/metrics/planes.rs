@@ -134,12 +134,13 @@ fn encode_queues(
 type QueueNumber = (&'static str, fn(&QueueCounts) -> u64);
 
 /// The ways in which requests leave a queue, by their names in labels.
-const DEPARTURES: [QueueNumber; 7] = [
+const DEPARTURES: [QueueNumber; 8] = [
     ("served", |counts| counts.served),
     ("shed_by_delay", |counts| counts.shed_by_delay),
     ("expired", |counts| counts.expired),
     ("too_late", |counts| counts.too_late),
     ("cancelled", |counts| counts.cancelled),
+    ("refused", |counts| counts.refused),
     ("displaced", |counts| counts.displaced),
     ("moved", |counts| counts.moved),
 ];

@@ -186,8 +186,8 @@ fn level_of_b(operators: SocketAddr) -> Result<String, Failure> {
 }
 
 fn pressure(operators: SocketAddr) -> Result<f64, Failure> {
-    let page = page(operators, "/v1/resources?resource=app")?;
-    Ok(page["resources"][0]["pressure"].as_f64().unwrap_or(0.0))
+    let page = page(operators, "/v1/resources/app")?;
+    Ok(page["pressure"].as_f64().unwrap_or(0.0))
 }
 
 /// Lets the command draw the picture of the run.

@@ -30,9 +30,9 @@ impl Daemon {
     }
 
     async fn resource(&self, name: &str) -> Value {
-        let answer = self.get(&format!("/v1/resources?resource={name}")).await;
+        let answer = self.get(&format!("/v1/resources/{name}")).await;
         assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()["resources"][0].clone()
+        answer.json()
     }
 
     /// Advances the clock by ticks of the overload plane, each of which happens.
@@ -67,7 +67,12 @@ async fn the_resources_of_the_policy_are_listed_with_their_queues_and_signals() 
     let app = daemon.resource("app").await;
     assert_eq!((&app["in_flight"], &app["in_flight_max"], &app["queued"]), (&json!(2), &json!(2), &json!(1)));
     assert_eq!((&app["level"], &app["concurrency"]), (&json!("normal"), &json!("fixed")));
-    assert_eq!(app["cursor"], json!({"position": 0, "class": "sheddable", "cohort": 0}));
+    let cursor = &app["cursor"];
+    assert_eq!(
+        [&cursor["position"], &cursor["class"], &cursor["cohort"]],
+        [&json!(0), &json!("sheddable"), &json!(0)]
+    );
+    assert!(cursor["cohorts_change"].as_str().unwrap().ends_with(":00:00Z"), "{cursor}");
     let classes = app["classes"].as_array().unwrap();
     assert_eq!(classes[0]["class"], "critical_plus", "the most important first");
     assert_eq!((&classes[2]["offered"], &classes[2]["admitted"]), (&json!(3), &json!(2)));
@@ -88,9 +93,52 @@ async fn the_resources_of_the_policy_are_listed_with_their_queues_and_signals() 
     daemon.until_waiting(0).await;
     let departures = r#"tidegate_resource_queue_departures_total{resource="app",class="sheddable_plus",departure="cancelled"}"#;
     assert_eq!(daemon.series(departures).await, "1");
-    for (query, status) in [("?resource=nowhere", 400), ("?table=app", 400), ("?resource=bare", 200)] {
-        assert_eq!(daemon.get(&format!("/v1/resources{query}")).await.status, status, "{query}");
+    for (name, fix) in [("nowhere", "use one of app, bare"), ("bar", "did you mean \"bare\"?")] {
+        let answer = daemon.get(&format!("/v1/resources/{name}")).await;
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(answer.json()["fix"].as_str().unwrap().contains(fix), "{answer:?}");
     }
+}
+
+#[tokio::test]
+async fn the_last_ten_seconds_of_a_resource_agree_with_what_its_callers_counted() {
+    let daemon = Daemon::start(LOADED).await;
+    daemon.tick(1).await;
+    let unused = daemon.resource("bare").await;
+    assert_eq!(unused["recent"]["classes"], json!([]), "nobody has asked yet: {unused}");
+    assert_eq!(unused["recent"]["offered_load"], Value::Null);
+    let check = json!({"namespace": "shop", "resource": "bare", "class": "critical"});
+    let admitted = daemon.post("/v1/check", &check).await;
+    assert_eq!(admitted.status, 200, "{admitted:?}");
+    // Ten requests a second, which find the only place taken.
+    for _ in 0..200 {
+        daemon.tick(1).await;
+        assert_eq!(daemon.post("/v1/check", &check).await.status, 503);
+    }
+    let bare = daemon.resource("bare").await;
+    let recent = &bare["recent"];
+    assert!((10_000..=11_100).contains(&recent["span_ms"].as_u64().unwrap()), "{recent}");
+    let near = |value: &Value, expected: f64| {
+        let found = value.as_f64().unwrap();
+        assert!((found - expected).abs() <= expected * 0.02, "{found} beside {expected} in {recent}");
+    };
+    for rates in [&recent["all"], &recent["classes"][0]["rates"], &recent["namespaces"][0]["rates"]] {
+        near(&rates["offered"], 10.0);
+        // Whoever does not wait is shed by the cursor before the place is asked for.
+        let shed = ["in_flight", "admission_cursor"].map(|by| rates["shed"][by].as_f64().unwrap());
+        near(&json!(shed[0] + shed[1]), 10.0);
+        assert!(shed[0] > 0.0 && shed[1] > 0.0, "{recent}");
+        for none in ["admitted", "expired", "cancelled", "denied", "disabled", "served"] {
+            assert_eq!(rates[none], 0.0, "{none} in {recent}");
+        }
+    }
+    assert_eq!(recent["classes"][0]["class"], "critical");
+    assert_eq!(
+        (recent["classes"].as_array().unwrap().len(), &recent["namespaces"][0]["namespace"]),
+        (1, &json!("shop"))
+    );
+    let text = daemon.get("/v1/resources").await.json();
+    assert_eq!(text["resources"][1]["recent"]["classes"][0]["class"], "critical");
 }
 
 #[tokio::test]
