@@ -467,7 +467,7 @@ impl Capacity {
         let at = throughput.now(now);
         throughput.note_time(at, now);
         if matches!(shortage.bound, Bound::Ceiling | Bound::Allocation | Bound::Burst) {
-            throughput.meter.throttle(load.cost);
+            throughput.meter.throttle(load.cost, now);
         }
         if shortage.bound == Bound::Ceiling {
             throughput.meter.throttle_at_ceiling(load.cost);

@@ -168,6 +168,10 @@ pub struct DirectionStatus {
     pub burst_left: Units,
     /// Units admitted in the last second.
     pub consumed: Units,
+    /// Units a second that were admitted in the last ten seconds, and not given back.
+    pub recently_consumed: Units,
+    /// Units a second that its allocation, burst credit or ceiling refused in the last ten seconds.
+    pub recently_throttled: Units,
     /// Units admitted, and not given back, since it was made. Negative where units came back to a
     /// part of a cut that has not admitted as many: sums over a table are exact.
     pub admitted: Units,

@@ -386,7 +386,7 @@ impl Throughput {
     }
 
     pub(crate) fn status(&self, now: Timestamp) -> DirectionStatus {
-        let at = self.now(now);
+        let (at, recent) = (self.now(now), self.meter.recent(now));
         DirectionStatus {
             base: Units::from_rate(self.rates.base),
             rate: Units::from_rate(self.rates.allocated),
@@ -394,6 +394,8 @@ impl Throughput {
             left: Units::from_thousandths(at.allocation()),
             burst_left: Units::from_thousandths(at.burst()),
             consumed: Units::from_rate(self.meter.consumed(now)),
+            recently_consumed: Units::from_rate(recent.consumed),
+            recently_throttled: Units::from_rate(recent.throttled),
             admitted: Units::from_thousandths(self.meter.admitted),
             offered: Units::from_rate(self.meter.offered),
             throttled: Units::from_rate(self.meter.throttled),

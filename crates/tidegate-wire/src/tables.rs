@@ -62,14 +62,29 @@ pub struct PartitionBody {
     pub key_range: String,
     /// The node on which it lies.
     pub node: String,
-    /// Capacity units of reading a second.
-    pub read: f64,
-    /// Capacity units of reading left; negative in debt.
-    pub read_left: f64,
-    /// Capacity units of writing a second.
-    pub write: f64,
-    /// Capacity units of writing left; negative in debt.
-    pub write_left: f64,
+    /// Its reads.
+    pub read: DirectionBody,
+    /// Its writes.
+    pub write: DirectionBody,
+}
+
+/// The reads or the writes of a partition, in capacity units.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct DirectionBody {
+    /// Units a second that the partition may use.
+    pub rate: f64,
+    /// Units a second that a partition serves at most: only a split gives more.
+    pub ceiling: f64,
+    /// Units left, at most one second of them; negative in debt.
+    pub left: f64,
+    /// Units of burst credit left.
+    pub burst_left: f64,
+    /// Units a second that were used in the last ten seconds.
+    pub consumed: f64,
+    /// Units a second that were refused in the last ten seconds, by the rate, the burst credit or
+    /// the ceiling.
+    pub throttled: f64,
 }
 
 /// A node.

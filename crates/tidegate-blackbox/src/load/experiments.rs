@@ -6,5 +6,6 @@ pub(crate) mod factors;
 pub(crate) mod feature_steps;
 pub(crate) mod idleness;
 pub(crate) mod neighbour;
+pub(crate) mod rates;
 pub(crate) mod step;
 pub(crate) mod waits;

@@ -1,6 +1,6 @@
 //! The table of the experiments.
 
-use crate::load::experiments::{authorize, crashes, factors, feature_steps, neighbour, step, waits};
+use crate::load::experiments::{authorize, crashes, factors, feature_steps, neighbour, rates, step, waits};
 use crate::trial::{Pace, Repetition, Trial};
 
 macro_rules! experiments {
@@ -24,6 +24,8 @@ pub const EXPERIMENTS: &[Trial] = experiments! {
         "E3: a step from 0.8 to 2 times the capacity and down to 0.5";
     "feature-steps" Trial feature_steps::run:
         "E4: a feature that is switched off at T1 and on again at T2, while two others rise and fall";
+    "rates" Trial rates::run:
+        "the last ten seconds of a resource beside the count of its client, at 200 and 2 000 a second";
     "neighbour" Run neighbour::run:
         "an upstream beside one that is offered 10 times its capacity";
     "killed-upstream" Trial crashes::killed_upstream:

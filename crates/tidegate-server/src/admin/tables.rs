@@ -5,7 +5,9 @@ use core::iter;
 use std::sync::Arc;
 
 use http::StatusCode;
-use tidegate_capacity::{CapacityError, OperationStatus, PartitionStatus, TableStatus};
+use tidegate_capacity::{
+    CapacityError, DirectionStatus, OperationStatus, PartitionStatus, TableStatus, Units,
+};
 use tidegate_core::Timestamp;
 use tidegate_engine::{AdminError, Engine, Event, RequestError};
 use tidegate_net::connections::ConnectionActivity;
@@ -13,7 +15,7 @@ use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer;
 use tidegate_wire::operation::read;
-use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody};
+use tidegate_wire::tables::{DirectionBody, NodeBody, OperationBody, PartitionBody, Placement, TableBody};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::api::parameters::Accepted;
@@ -186,9 +188,18 @@ fn partition(status: &PartitionStatus<'_>) -> PartitionBody {
         partition: status.id.0,
         key_range: status.range.to_string(),
         node: status.node.to_owned(),
-        read: status.read_rate.as_f64(),
-        read_left: status.read_left.as_f64(),
-        write: status.write_rate.as_f64(),
-        write_left: status.write_left.as_f64(),
+        read: direction(&status.read, status.read_left),
+        write: direction(&status.write, status.write_left),
+    }
+}
+
+fn direction(status: &DirectionStatus, left: Units) -> DirectionBody {
+    DirectionBody {
+        rate: status.rate.as_f64(),
+        ceiling: status.ceiling.as_f64(),
+        left: left.as_f64(),
+        burst_left: status.burst_left.as_f64(),
+        consumed: status.recently_consumed.as_f64(),
+        throttled: status.recently_throttled.as_f64(),
     }
 }
