@@ -28,8 +28,8 @@ pub(crate) struct Meter {
     second: u64,
     this_second: u64,
     last_second: u64,
-    /// What was admitted and throttled by the begin of the span of [`SPAN_SECONDS`] that runs, and
-    /// within the one before.
+    /// The units admitted and throttled before the current span of [`SPAN_SECONDS`], and those of
+    /// the span before it.
     before_span: [u64; 2],
     last_span: [u64; 2],
 }

@@ -1,4 +1,4 @@
-//! What happened at a resource in the last ten seconds, by class and namespace.
+//! The requests of the last ten seconds at a resource, by class and namespace.
 //!
 //! Requests only count; a tick takes the differences since the last one into the running second of
 //! a window ([`activity_window`]). Times are counted by powers of two in eight steps

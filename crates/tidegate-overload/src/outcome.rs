@@ -96,8 +96,9 @@ impl OfferOutcome {
     }
 }
 
-/// The counters of one namespace at a resource by class. Every request writes them, so they share no cache line
-/// with what others read, nor those of one class with those of another.
+/// The counters of one namespace at a resource by class. Every request writes them, so they share
+/// no cache line with data that others read, nor do the counters of one class with those of
+/// another.
 #[derive(Debug, Default)]
 pub(crate) struct OfferCounts([ClassCounts; Class::ALL.len()]);
 
@@ -176,7 +177,7 @@ impl ClassStats {
         Self { offered: self.offered + other.offered, outcomes }
     }
 
-    /// What was counted since these numbers of the same counters.
+    /// The counts since these earlier numbers of the same counters.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let of = |outcome: usize| self.outcomes[outcome].saturating_sub(before.outcomes[outcome]);

@@ -293,7 +293,7 @@ impl Resource {
         self.namespaces.classes()
     }
 
-    /// What happened in the last seconds, by class and namespace.
+    /// The requests of the last seconds, by class and namespace.
     pub fn recent_activity(&self) -> RecentActivity {
         lock(&self.control).activity.recent()
     }

@@ -4,6 +4,7 @@ pub(crate) mod access_explanation;
 pub(crate) mod blocks;
 pub(crate) mod explain;
 pub(crate) mod features;
+pub(crate) mod figures;
 pub(crate) mod limit_descriptions;
 pub mod overrides;
 pub(crate) mod permits;

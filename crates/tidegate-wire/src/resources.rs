@@ -38,7 +38,7 @@ pub struct ResourceBody {
     pub queue_delay_ms: f64,
     /// After how many seconds a refused caller should come back, at least.
     pub retry_after_s: u64,
-    /// What happened in the last ten seconds; absent in answers of daemons before version 0.2.
+    /// Its rates over the last ten seconds; absent in answers of daemons before version 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent: Option<RecentBody>,
     /// Its numbers by class since the daemon started, the most important first.
@@ -66,7 +66,7 @@ pub struct CursorBody {
     pub cohorts_change: String,
 }
 
-/// What happened at a resource in the last ten seconds.
+/// The rates of a resource over the last ten seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RecentBody {

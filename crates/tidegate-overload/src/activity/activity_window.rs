@@ -96,12 +96,12 @@ impl ActivityWindow {
             second.waits[at].merge(&waits[at]);
         }
         if is_gap {
-            // What was counted before the first tick is of a time that is not known.
+            // The time before the first tick is not known, so its counts make no rate.
             *second = ActivitySecond::new(now);
         }
     }
 
-    /// What happened in the seconds that are kept.
+    /// The counts of the seconds that are kept.
     pub(crate) fn recent(&self) -> RecentActivity {
         let mut recent = RecentActivity::default();
         let (Some(first), Some(last)) = (self.seconds.front(), self.last) else { return recent };

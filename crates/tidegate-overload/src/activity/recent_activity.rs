@@ -42,11 +42,11 @@ pub struct ActivityRow {
     pub namespace: Option<u32>,
     /// The class.
     pub class: Class,
-    /// What happened.
+    /// Its counts.
     pub counts: ActivityCounts,
 }
 
-/// What happened at a resource in the last [`ACTIVITY_SPAN`] and the second that runs.
+/// The requests at a resource in the last [`ACTIVITY_SPAN`] and the current second.
 ///
 /// `stats` count each request at two instants: as offered when it comes, and by its outcome when it
 /// is decided. Requests that wait across the begin of the time are decided in it and not offered.

@@ -26,7 +26,7 @@ use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::admin::resources::figure;
+use crate::admin::figures::figure;
 use crate::api::parameters::Accepted;
 use crate::api::route::{Route, RouteCall, RouteFuture};
 use crate::authorization::Caller;

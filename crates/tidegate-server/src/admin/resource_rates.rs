@@ -9,12 +9,12 @@ use tidegate_wire::resources::{
     ClassRatesBody, NamespaceRatesBody, RatesBody, RecentBody, ShedRatesBody, TimesBody,
 };
 
-use crate::admin::resources::{figure, millis};
+use crate::admin::figures::{figure, millis};
 
-/// What happened lately; `None` without an overload plane.
+/// The rates of a resource; `None` without an overload plane.
 pub(crate) fn recent(stats: &ResourceStats<'_>, engine: &Engine) -> Option<RecentBody> {
     let recent = engine.recent_activity(stats.id)?;
-    let mut waiting: BTreeMap<(Option<u32>, Class), u64> = BTreeMap::new();
+    let mut waiting = WaitingCounts::new();
     for (namespace, class, count) in engine.waiting_by_namespace(stats.id) {
         *waiting.entry((namespace, class)).or_default() += count;
     }
@@ -35,9 +35,10 @@ pub(crate) fn recent(stats: &ResourceStats<'_>, engine: &Engine) -> Option<Recen
     })
 }
 
-type Waiting = BTreeMap<(Option<u32>, Class), u64>;
+/// The requests that wait, by namespace and class.
+type WaitingCounts = BTreeMap<(Option<u32>, Class), u64>;
 
-fn classes(recent: &RecentActivity, waiting: &Waiting) -> Vec<ClassRatesBody> {
+fn classes(recent: &RecentActivity, waiting: &WaitingCounts) -> Vec<ClassRatesBody> {
     let body = |class: Class| {
         let counts = recent.class(class);
         let of_class = waiting.iter().filter(|((_, of), _)| *of == class);
@@ -58,7 +59,7 @@ fn classes(recent: &RecentActivity, waiting: &Waiting) -> Vec<ClassRatesBody> {
 
 fn namespaces(
     recent: &RecentActivity,
-    waiting: &Waiting,
+    waiting: &WaitingCounts,
     stats: &ResourceStats<'_>,
     engine: &Engine,
 ) -> Vec<NamespaceRatesBody> {

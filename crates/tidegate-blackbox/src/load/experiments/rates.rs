@@ -98,10 +98,10 @@ fn look(operators: SocketAddr, start: Instant, is_over: &AtomicBool) -> Result<V
 }
 
 /// A figure with its name, as the client counted it and as the page shows it.
-type Figure = (&'static str, fn(&Measurement) -> usize, fn(&Value) -> f64);
+type RateFigure = (&'static str, fn(&Measurement) -> usize, fn(&Value) -> f64);
 
 fn judge(findings: &mut Findings, run: &Measurement, looks: &[PageLook]) {
-    let figures: [Figure; 3] = [
+    let figures: [RateFigure; 3] = [
         ("offered", |part| part.samples().len(), |rates| number(&rates["offered"])),
         (
             "admitted",

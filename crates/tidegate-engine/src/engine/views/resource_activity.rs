@@ -1,4 +1,4 @@
-//! What happened at a resource in the last seconds.
+//! The requests of the last seconds at a resource.
 
 use tidegate_core::Class;
 use tidegate_overload::{Cursor, RecentActivity, ResourceId};
@@ -6,8 +6,7 @@ use tidegate_overload::{Cursor, RecentActivity, ResourceId};
 use crate::engine::Engine;
 
 impl Engine {
-    /// What happened at a resource in the last [`ACTIVITY_SPAN`](tidegate_overload::ACTIVITY_SPAN),
-    /// by class and namespace; `None` without an overload plane.
+    /// The requests of the last ten seconds at a resource, by class and namespace;
     pub fn recent_activity(&self, resource: ResourceId) -> Option<RecentActivity> {
         Some(self.overload()?.resource(resource).recent_activity())
     }

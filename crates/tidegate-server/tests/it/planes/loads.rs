@@ -124,7 +124,7 @@ async fn the_last_ten_seconds_of_a_resource_agree_with_what_its_callers_counted(
     };
     for rates in [&recent["all"], &recent["classes"][0]["rates"], &recent["namespaces"][0]["rates"]] {
         near(&rates["offered"], 10.0);
-        // Whoever does not wait is shed by the cursor before the place is asked for.
+        // The cursor sheds requests that do not wait before they ask for the place.
         let shed = ["in_flight", "admission_cursor"].map(|by| rates["shed"][by].as_f64().unwrap());
         near(&json!(shed[0] + shed[1]), 10.0);
         assert!(shed[0] > 0.0 && shed[1] > 0.0, "{recent}");
