@@ -177,6 +177,8 @@ pub enum OverloadMechanism {
     },
     /// All places in flight are taken, or claimed by requests that wait for one.
     InFlight,
+    /// All streams of the resource are open, or all of the namespace's part of them.
+    Streams,
     /// The end of the request's work will not be reported, and it came ahead of the pace at which
     /// the places could serve such requests.
     Pace,
@@ -189,11 +191,12 @@ pub enum OverloadMechanism {
 }
 
 impl OverloadMechanism {
-    /// `admission_cursor`, `in_flight`, `pace`, `queue_delay`, `queue` or `deadline`.
+    /// `admission_cursor`, `in_flight`, `streams`, `pace`, `queue_delay`, `queue` or `deadline`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AdmissionCursor { .. } => "admission_cursor",
             Self::InFlight => "in_flight",
+            Self::Streams => "streams",
             Self::Pace => "pace",
             Self::QueueDelay => "queue_delay",
             Self::QueueFull => "queue",
@@ -205,7 +208,12 @@ impl OverloadMechanism {
     pub const fn level(self) -> Option<u16> {
         match self {
             Self::AdmissionCursor { level } => Some(level),
-            Self::InFlight | Self::Pace | Self::QueueDelay | Self::QueueFull | Self::Deadline => None,
+            Self::InFlight
+            | Self::Streams
+            | Self::Pace
+            | Self::QueueDelay
+            | Self::QueueFull
+            | Self::Deadline => None,
         }
     }
 }

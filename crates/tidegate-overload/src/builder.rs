@@ -236,6 +236,10 @@ impl OverloadBuilder {
             if let Some(Err(source)) = config.adaptive.map(|adaptive| adaptive.check()) {
                 return Err(OverloadError::Adaptive { resource: own(), source });
             }
+            if !(1..=ResourceConfig::STREAMS_MAX).contains(&config.streams_max) {
+                let streams_max = config.streams_max;
+                return Err(OverloadError::StreamsMax { resource: own(), streams_max });
+            }
             if let Err(source) = config.levels.check() {
                 return Err(OverloadError::Levels { resource: own(), source });
             }
@@ -325,6 +329,17 @@ pub enum OverloadError {
         resource: String,
         /// The bound.
         in_flight_max: u64,
+    },
+    /// The bound on streams is zero or too large.
+    #[error(
+        "{}streams_max {streams_max} is not between 1 and 1000000; use how many streams may be open at once",
+        resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": "))
+    )]
+    StreamsMax {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The bound.
+        streams_max: u64,
     },
     /// The places of one instance are zero or too many.
     #[error(

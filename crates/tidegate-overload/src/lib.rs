@@ -89,6 +89,7 @@ pub use places::instances::{
 pub use places::latency::{LatencySample, LatencyStats};
 pub use places::place_bounds::PlaceBounds;
 pub use places::service_times::ServiceTimes;
+pub use places::stream_places::{StreamPermit, StreamStats};
 pub use places::unsettled_places::{OverduePlace, UnsettledPlace};
 pub use queue::fair_queue::{
     ArrivalShed, DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick,

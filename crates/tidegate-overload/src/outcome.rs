@@ -19,6 +19,8 @@ pub enum OfferOutcome {
     OutOfPace,
     /// All places in flight were taken, and it did not wait, or not for long enough.
     NoPlace,
+    /// It would have become a stream too many.
+    NoStream,
     /// A limit denied it.
     Denied,
     /// The capacity plane throttled it.
@@ -40,12 +42,13 @@ pub enum OfferOutcome {
 
 impl OfferOutcome {
     /// All outcomes.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Admitted,
         Self::Shed,
         Self::QueueDelay,
         Self::OutOfPace,
         Self::NoPlace,
+        Self::NoStream,
         Self::Denied,
         Self::Throttled,
         Self::Unavailable,
@@ -76,9 +79,12 @@ impl OfferOutcome {
     pub const fn of_request(self) -> RequestOutcome {
         match self {
             Self::Admitted => RequestOutcome::Admitted,
-            Self::Shed | Self::QueueDelay | Self::OutOfPace | Self::NoPlace | Self::QueueFull => {
-                RequestOutcome::Shed
-            }
+            Self::Shed
+            | Self::QueueDelay
+            | Self::OutOfPace
+            | Self::NoPlace
+            | Self::NoStream
+            | Self::QueueFull => RequestOutcome::Shed,
             Self::Denied => RequestOutcome::Denied,
             Self::Throttled => RequestOutcome::Throttled,
             Self::Unavailable => RequestOutcome::Unavailable,
@@ -90,9 +96,18 @@ impl OfferOutcome {
     }
 
     /// Whether a request that ended so was no demand on the system: it must not use up what the
-    /// cursor admits. One that expired or was cancelled was demand that could not be served.
+    /// cursor admits. One that expired or was cancelled was demand that could not be served; one that
+    /// was refused for want of a stream lacked no place.
     pub(crate) const fn is_no_demand(self) -> bool {
-        matches!(self, Self::Denied | Self::Throttled | Self::Unavailable | Self::Disabled | Self::Failed)
+        matches!(
+            self,
+            Self::NoStream
+                | Self::Denied
+                | Self::Throttled
+                | Self::Unavailable
+                | Self::Disabled
+                | Self::Failed
+        )
     }
 }
 
@@ -163,8 +178,8 @@ impl ClassStats {
         self.offered.saturating_sub(self.decided())
     }
 
-    /// The requests that were refused whatever the load is: by a limit, a table or the store, since
-    /// their feature is off, or by an error.
+    /// The requests that were refused whatever the load is: by a limit, a table or the store, for
+    /// want of a stream, since their feature is off, or by an error.
     pub fn refused_before_load(&self) -> u64 {
         let outcomes = OfferOutcome::ALL.into_iter().filter(|outcome| outcome.is_no_demand());
         outcomes.map(|outcome| self.count(outcome)).sum()
@@ -185,12 +200,13 @@ impl ClassStats {
     }
 
     /// The requests that were refused because of the load: by the cursor or the delay of the queue,
-    /// ahead of the pace, or for want of a place or of room to wait.
+    /// ahead of the pace, or for want of a place, of a stream or of room to wait.
     pub const fn refused_by_load(&self) -> u64 {
         self.count(OfferOutcome::Shed)
             + self.count(OfferOutcome::QueueDelay)
             + self.count(OfferOutcome::OutOfPace)
             + self.count(OfferOutcome::NoPlace)
+            + self.count(OfferOutcome::NoStream)
             + self.count(OfferOutcome::QueueFull)
     }
 }

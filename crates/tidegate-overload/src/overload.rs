@@ -15,6 +15,7 @@ use crate::namespaces::NamespaceShares;
 use crate::outcome::OfferOutcome;
 use crate::places::latency::LatencySample;
 use crate::places::pacer::PaceVerdict;
+use crate::places::stream_places::StreamPermit;
 use crate::places::unsettled_places::UnsettledPlace;
 use crate::queue::fair_queue::QueueConfig;
 use crate::queue::waiting_room::RoomUse;
@@ -249,6 +250,13 @@ impl Overload {
         self.resource(resource).set_shares(shares.clone());
     }
 
+    /// Sets the namespaces of which requests become streams of a resource, in place of earlier ones;
+    /// to be set after [`Overload::set_namespace_shares`], by which their parts are. None, the
+    /// default: the bound is not divided.
+    pub fn set_stream_namespaces(&self, resource: ResourceId, namespaces: impl IntoIterator<Item = u32>) {
+        self.resource(resource).set_stream_namespaces(namespaces);
+    }
+
     /// Counts a request as offered. Not called for a repeated attempt, which would count its demand
     /// twice.
     ///
@@ -307,6 +315,26 @@ impl Overload {
         resource.count_served(level);
         record.served(ServedBy::Place, now);
         Ok(permit)
+    }
+
+    /// Counts a request that may become a stream of its resource: from its first byte on it keeps no
+    /// place. The refusal of one too many, which is not [demand](Overload::end).
+    pub fn open_stream(&self, record: &RequestRecord) -> Result<StreamPermit, Shed> {
+        self.resource(record.resource()).open_stream(record.resource(), record.level())
+    }
+
+    /// The refusal that [`Overload::open_stream`] would give; counts nothing.
+    pub fn would_lack_stream(&self, resource: ResourceId, level: RequestLevel) -> Option<Shed> {
+        self.resource(resource).would_lack_stream(level)
+    }
+
+    /// Takes a stream back that has ended, or that its request did not become.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a permit is used up, so that it is not returned twice"
+    )]
+    pub fn close_stream(&self, stream: StreamPermit) {
+        self.resource(stream.resource).streams.close(stream.namespace);
     }
 
     /// Paces a request whose end will not be reported, and which therefore takes no place: at most

@@ -18,4 +18,5 @@ pub(crate) mod pacer;
 pub(crate) mod place_bounds;
 pub(crate) mod place_parts;
 pub(crate) mod service_times;
+pub(crate) mod stream_places;
 pub(crate) mod unsettled_places;

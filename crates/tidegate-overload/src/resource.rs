@@ -34,6 +34,7 @@ use crate::places::latency::{LatencyAverages, LatencySample};
 use crate::places::pacer::{PaceDemands, PaceVerdict, Pacer};
 use crate::places::place_parts::PlaceParts;
 use crate::places::service_times::{RecentAnswers, ServiceTimes};
+use crate::places::stream_places::{StreamPermit, StreamPlaces, StreamRefusal};
 use crate::places::unsettled_places::UnsettledPlaces;
 use crate::queue::fair_queue::QueueConfig;
 use crate::queue::queue_observation::QueueObservation;
@@ -77,6 +78,7 @@ pub struct Resource {
     /// `None`: the default resource.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) in_flight: InFlight,
+    pub(crate) streams: StreamPlaces,
     pub(crate) latency: LatencyAverages,
     adaptive: AdaptiveBound,
     slow_answers: SlowAnswers,
@@ -210,6 +212,7 @@ impl Resource {
         Self {
             name,
             in_flight: InFlight::new(adaptive.places(config.in_flight_max)),
+            streams: StreamPlaces::new(config.streams_max),
             adaptive,
             slow_answers,
             pacer: Pacer::default(),
@@ -249,6 +252,7 @@ impl Resource {
     fn apply(&self, control: &mut ResourceControl, whole: &ResourceConfig) {
         let config = whole.part_of(control.members);
         (control.whole, control.config) = (*whole, config);
+        self.streams.set_max(config.streams_max);
         control.levels.reconfigure(config.levels);
         self.adaptive.reconfigure(config.adaptive);
         let places = (config.places_per_instance, config.in_flight_max);
@@ -274,6 +278,14 @@ impl Resource {
     /// Sets the shares of the namespaces within each class.
     pub(crate) fn set_shares(&self, shares: NamespaceShares) {
         lock(&self.control).shares = shares;
+    }
+
+    /// Sets the namespaces that have streams, in place of earlier ones; each has its part of the
+    /// bound by its share.
+    pub(crate) fn set_stream_namespaces(&self, namespaces: impl IntoIterator<Item = u32>) {
+        let control = lock(&self.control);
+        let share = |namespace| (namespace, control.shares.weight(NamespaceKey::Exact(namespace)));
+        self.streams.set_shares(namespaces.into_iter().map(share).collect());
     }
 
     /// Counts a first attempt as demand. The slot of its namespace.
@@ -422,6 +434,29 @@ impl Resource {
         self.in_flight.give_back();
     }
 
+    /// Counts a request that may become a stream; the refusal of one too many.
+    pub(crate) fn open_stream(&self, id: ResourceId, level: RequestLevel) -> Result<StreamPermit, Shed> {
+        let namespace = level.namespace();
+        match self.streams.open(namespace, self.hint_key) {
+            Ok(()) => Ok(StreamPermit { resource: id, namespace }),
+            Err(refusal) => Err(self.without_stream(level, refusal)),
+        }
+    }
+
+    /// The refusal that [`Resource::open_stream`] would give; counts nothing.
+    pub(crate) fn would_lack_stream(&self, level: RequestLevel) -> Option<Shed> {
+        let refusal = self.streams.would_refuse(level.namespace(), self.hint_key)?;
+        Some(self.without_stream(level, refusal))
+    }
+
+    /// The refusal of a request that would become a stream too many.
+    #[cold]
+    fn without_stream(&self, level: RequestLevel, refusal: StreamRefusal) -> Shed {
+        let StreamRefusal { max, retry_after } = refusal;
+        let shed = self.refusal(OverloadMechanism::Streams, BindingSignal::InFlight, level);
+        Shed { in_flight_max: max, retry_after_hint: retry_after, ..shed }
+    }
+
     /// Whether a request that its caller calls a repeated attempt is one: its namespace was refused
     /// because of the load lately, and that refusal was not repeated yet. Otherwise it is new
     /// demand. Each refusal is repeated once.
@@ -547,6 +582,7 @@ impl Resource {
         control.offered_before = offered_total;
         let shed = self.shed.swap(0, Ordering::Relaxed);
         control.activity.tick(&self.namespaces, &namespaces, now);
+        self.streams.tick();
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
         let is_adaptive = self.adaptive.is_present();

@@ -33,6 +33,9 @@ use crate::queue::waiting_room::RoomUse;
 pub struct ResourceConfig {
     /// The most requests in flight at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`].
     pub in_flight_max: u64,
+    /// The most streams at once, 1 to [`ResourceConfig::STREAMS_MAX`], default
+    /// [`ResourceConfig::STREAMS`]. A stream keeps no place from its first byte on.
+    pub streams_max: u64,
     /// The settings with which the bound follows the latency of the work; it is then at most the
     /// smaller one of `in_flight_max` and [`AdaptiveLimitConfig::max`], and not to be combined with
     /// `places_per_instance`. `None`: the bound does not depend on latency.
@@ -70,6 +73,13 @@ impl ResourceConfig {
     /// The largest bound: a million requests in flight.
     pub const IN_FLIGHT_MAX: u64 = 1_000_000;
 
+    /// The most streams unless told otherwise: at about 60 KiB for the two connections of each, as
+    /// much memory as waiting requests may have.
+    pub const STREAMS: u64 = 1000;
+
+    /// The largest bound on streams.
+    pub const STREAMS_MAX: u64 = 1_000_000;
+
     /// The shortest half-life of demand: 1 s.
     pub const DEMAND_HALF_LIFE_MIN: Duration = Duration::from_secs(1);
 
@@ -80,6 +90,7 @@ impl ResourceConfig {
     pub const fn new(in_flight_max: u64) -> Self {
         Self {
             in_flight_max,
+            streams_max: Self::STREAMS,
             adaptive: None,
             places_per_instance: None,
             waiting_max: None,
@@ -106,6 +117,13 @@ impl ResourceConfig {
         self
     }
 
+    /// The same, with another bound on streams.
+    #[must_use]
+    pub const fn streams_max(mut self, streams: u64) -> Self {
+        self.streams_max = streams;
+        self
+    }
+
     /// The same, with load levels of its own.
     #[must_use]
     pub const fn levels(mut self, levels: LevelThresholds) -> Self {
@@ -123,7 +141,12 @@ impl ResourceConfig {
     /// The same numbers as those of one of so many members.
     pub(crate) fn part_of(self, members: u32) -> Self {
         let waiting_max = self.waiting_max.map(|whole| self.share.waiting(whole, members));
-        Self { in_flight_max: self.share.places(self.in_flight_max, members), waiting_max, ..self }
+        Self {
+            in_flight_max: self.share.places(self.in_flight_max, members),
+            streams_max: self.share.streams(self.streams_max, members),
+            waiting_max,
+            ..self
+        }
     }
 
     /// The same, with bounds of its own on what waits for it.

@@ -19,20 +19,21 @@ pub struct Shed {
     pub binding_signal: BindingSignal,
     /// The position of the resource's cursor.
     pub cursor: Cursor,
-    /// The most requests that the resource works on at once.
+    /// The most requests that the resource works on at once; of [`OverloadMechanism::Streams`] the
+    /// most streams.
     pub in_flight_max: u64,
     /// The shortest time before a retry: 1 to 32 seconds.
     pub retry_after_hint: Duration,
 }
 
 impl Shed {
-    /// The mechanism that refuses: `admission_cursor`, `in_flight`, `pace`, `queue_delay` or
-    /// `queue`.
+    /// The mechanism that refuses: `admission_cursor`, `in_flight`, `streams`, `pace`, `queue_delay`
+    /// or `queue`.
     pub const fn name(&self) -> &'static str {
         self.mechanism.as_str()
     }
 
-    /// The number of places in flight, or the level of the cursor.
+    /// The number of places in flight or of streams, or the level of the cursor.
     pub fn limit(&self) -> u64 {
         match self.mechanism {
             OverloadMechanism::AdmissionCursor { .. } => u64::from(self.cursor.level()),

@@ -10,6 +10,7 @@ use crate::levels::signal::SignalStats;
 use crate::outcome::{ClassStats, OfferOutcome};
 use crate::places::concurrency::Concurrency;
 use crate::places::latency::LatencyStats;
+use crate::places::stream_places::StreamStats;
 use crate::resource::Resource;
 use crate::resource_id::ResourceId;
 
@@ -18,8 +19,8 @@ use crate::resource_id::ResourceId;
 /// Each request that was offered ends in one outcome, so for each class and for all of them:
 ///
 /// ```text
-/// offered == admitted + shed + queue_delay + out_of_pace + no_place + denied + throttled + queue_full + disabled + expired
-///          + cancelled + failed + undecided
+/// offered == admitted + shed + queue_delay + out_of_pace + no_place + no_stream + denied + throttled + queue_full
+///          + disabled + expired + cancelled + failed + undecided
 /// ```
 ///
 /// `undecided` are the requests that are being decided or wait; without any, `offered` equals the
@@ -36,6 +37,8 @@ pub struct ResourceStats<'a> {
     pub in_flight: u64,
     /// The most requests in flight at once, at this moment.
     pub in_flight_max: u64,
+    /// Its streams; `None` for a resource that has none.
+    pub streams: Option<StreamStats>,
     /// The unsettled places that have expired because a namespace below its part waited.
     pub places_expired: u64,
     /// How that bound is found.
@@ -86,6 +89,7 @@ impl<'a> ResourceStats<'a> {
             name: resource.name.as_deref(),
             in_flight: resource.in_flight.count(),
             in_flight_max: resource.in_flight.max(),
+            streams: resource.streams.stats(),
             places_expired: resource.places_expired(),
             concurrency: resource.concurrency(),
             instances: resource.instances(),

@@ -293,6 +293,8 @@ fn overload(
         }
         OverloadMechanism::InFlight if in_flight_max == 1 => out.write_str(": the only place is taken"),
         OverloadMechanism::InFlight => write!(out, ": all {in_flight_max} places are taken"),
+        OverloadMechanism::Streams if in_flight_max == 1 => out.write_str(": the only stream is open"),
+        OverloadMechanism::Streams => write!(out, ": all {in_flight_max} streams are open"),
         OverloadMechanism::Pace => {
             write!(out, ": requests come faster than {} can serve", Quantity(in_flight_max, "place"))
         }

@@ -24,9 +24,9 @@ pub enum FleetShare {
     /// None: each member has the whole numbers.
     #[default]
     None,
-    /// The bounds on what waits.
+    /// The bounds on what waits, and on streams.
     Queue,
-    /// The places in flight, and the bounds on what waits.
+    /// The places in flight, and the bounds on what waits and on streams.
     PlacesAndQueue,
 }
 
@@ -36,6 +36,14 @@ impl FleetShare {
         match self {
             Self::None | Self::Queue => whole,
             Self::PlacesAndQueue => (whole / u64::from(members.max(1))).max(1),
+        }
+    }
+
+    /// The streams of one of `members`, of which 0 counts as 1.
+    pub(crate) fn streams(self, whole: u64, members: u32) -> u64 {
+        match self {
+            Self::None => whole,
+            Self::Queue | Self::PlacesAndQueue => (whole / u64::from(members.max(1))).max(1),
         }
     }
 

@@ -21,9 +21,10 @@ use crate::protocol::Protocol;
 pub(crate) const OVERRIDE: &str = "override";
 
 /// The mechanisms of the overload plane, which stand in the place of a limit.
-pub(crate) const MECHANISMS: [&str; 6] = [
+pub(crate) const MECHANISMS: [&str; 7] = [
     OverloadMechanism::AdmissionCursor { level: 0 }.as_str(),
     OverloadMechanism::InFlight.as_str(),
+    OverloadMechanism::Streams.as_str(),
     OverloadMechanism::Pace.as_str(),
     OverloadMechanism::QueueDelay.as_str(),
     OverloadMechanism::QueueFull.as_str(),

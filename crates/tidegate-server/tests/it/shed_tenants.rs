@@ -487,7 +487,8 @@ async fn issue_39_a_check_whose_customer_is_no_tenant_is_said_to_have_none_and_e
 #[tokio::test]
 async fn issue_39_a_mechanism_that_has_refused_nobody_is_an_empty_list() {
     let daemon = Daemon::start().await;
-    for mechanism in ["admission_cursor", "in_flight", "pace", "queue_delay", "queue", "deadline"] {
+    for mechanism in ["admission_cursor", "in_flight", "streams", "pace", "queue_delay", "queue", "deadline"]
+    {
         let top = daemon.get(&format!("/v1/keys/top?namespace=api&limit={mechanism}&{T40}")).await;
         assert_eq!((top.status, &top.json()["keys"]), (200, &json!([])), "{mechanism} {top:?}");
     }

@@ -213,6 +213,8 @@ fn the_sentence_of_an_overload_refusal_says_which_mechanism_refused() {
     let cases = [
         (OverloadMechanism::InFlight, 8, "resource \"app\": all 8 places are taken"),
         (OverloadMechanism::InFlight, 1, "resource \"app\": the only place is taken"),
+        (OverloadMechanism::Streams, 8, "resource \"app\": all 8 streams are open"),
+        (OverloadMechanism::Streams, 1, "resource \"app\": the only stream is open"),
         (OverloadMechanism::Pace, 8, "resource \"app\": requests come faster than 8 places can serve"),
         (
             OverloadMechanism::QueueDelay,
