@@ -186,6 +186,11 @@ impl Driver {
         self.return_settled(settled);
     }
 
+    /// The answer to the requests of a permit begins: those that are streams give their places back.
+    pub fn begin_answer(&self, permit: &mut Permit, completion: impl Into<Completion>) {
+        self.engine().begin_answer(permit, completion, self.now());
+    }
+
     /// Tells the store what a settled permit returns. A batch that fails is retried in the
     /// background as an undo is, since the permit is known no more and nobody can repeat it.
     ///

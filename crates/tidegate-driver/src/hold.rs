@@ -58,6 +58,17 @@ impl Hold {
         }
     }
 
+    /// [`Hold::answer_begun`] of an answer with this status. A
+    /// [stream](tidegate_engine::Request::is_stream) gives its place back.
+    pub fn answer_begun_with(&mut self, status: u16) {
+        self.answer_begun();
+        let (driver, permit) = (&self.driver, self.permit.as_mut());
+        if let Some(permit) = permit.filter(|permit| permit.awaits_answer()) {
+            let outcome = if status < 500 { Outcome::Succeeded } else { Outcome::Failed };
+            driver.begin_answer(permit, Completion::from(outcome).with_status(status));
+        }
+    }
+
     /// Takes the permit out, for a caller that settles it by itself.
     pub fn into_permit(mut self) -> Permit {
         self.permit.take().expect("only settling and dropping take it")

@@ -108,6 +108,7 @@ pub(crate) fn outcome_of(refusal: &Refusal) -> OfferOutcome {
     let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
     match details.map(|details| details.mechanism) {
         Some(OverloadMechanism::InFlight) => OfferOutcome::NoPlace,
+        Some(OverloadMechanism::Streams) => OfferOutcome::NoStream,
         Some(OverloadMechanism::QueueDelay) => OfferOutcome::QueueDelay,
         Some(OverloadMechanism::Pace) => OfferOutcome::OutOfPace,
         _ => outcome,

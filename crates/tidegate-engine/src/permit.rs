@@ -126,6 +126,12 @@ impl Permit {
         self.holds().iter().any(|one| one.place().is_some())
     }
 
+    /// Whether a place that it holds is given back when the answer begins: see
+    /// [`Engine::begin_answer`](crate::Engine::begin_answer).
+    pub fn awaits_answer(&self) -> bool {
+        self.holds().iter().any(|one| one.place().is_some_and(Place::awaits_answer))
+    }
+
     /// Counts the time for which its places were kept until `now`, and charges it to whom they were
     /// given. For a permit that is dropped instead of being settled.
     pub(crate) fn settle_places(&self, now: Timestamp) {

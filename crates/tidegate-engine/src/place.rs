@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tidegate_core::{OverloadMechanism, Refusal, RefusalDetails, Timestamp};
 use tidegate_overload::{
     Entrant, FeatureId, FeatureUse, InFlightPermit, LatencySample, Obstacle, Overload, ResourceId,
-    UnsettledPlace,
+    StreamPermit, UnsettledPlace,
 };
 
 use crate::granted_level::GrantedLevel;
@@ -45,6 +45,16 @@ pub(crate) struct Place {
     feature: Option<(FeatureId, FeatureUse)>,
     /// Its entry, if only a settlement by its caller tells the end of its work.
     unsettled: Option<Box<UnsettledEntry>>,
+    /// Its stream, if its work may become one.
+    stream: Option<Box<OpenStream>>,
+}
+
+/// The stream of a request.
+#[derive(Debug)]
+struct OpenStream {
+    permit: StreamPermit,
+    /// How long the place was kept; `None` until the stream has begun.
+    begun_after: Option<Duration>,
 }
 
 /// The entry of a place among those that may expire before they are settled.
@@ -64,6 +74,7 @@ impl Place {
             charged: None,
             feature: None,
             unsettled: None,
+            stream: None,
         }
     }
 
@@ -72,6 +83,38 @@ impl Place {
     pub(crate) fn begin_feature(&mut self, granted: GrantedLevel) {
         let feature = self.plane.overload.feature(granted.id);
         self.feature = Some((granted.id, feature.begin(granted.grant)));
+    }
+
+    /// Counts as a stream from now on, and keeps its place until that begins.
+    #[cold]
+    pub(crate) fn open_stream(&mut self, permit: StreamPermit) {
+        self.stream = Some(Box::new(OpenStream { permit, begun_after: None }));
+    }
+
+    /// Whether the place is given back when the answer begins.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        self.permit.is_some() && self.stream.is_some()
+    }
+
+    /// Gives the place back: the work has become a stream, which goes on.
+    pub(crate) fn begin_stream(&mut self, admitted: Timestamp, now: Timestamp) {
+        self.settle(admitted, now);
+        if let (Some(stream), Some(permit)) = (&mut self.stream, self.permit.take()) {
+            stream.begun_after = Some(now.saturating_since(admitted));
+            self.charged = None;
+            self.give_back(permit);
+        }
+    }
+
+    /// How long the place was kept of work that has become a stream.
+    pub(crate) fn kept_before_stream(&self) -> Option<Duration> {
+        self.stream.as_ref()?.begun_after
+    }
+
+    fn give_back(&self, permit: InFlightPermit) {
+        let resource = permit.resource();
+        self.plane.overload.give_back(permit);
+        self.plane.room.returned(Obstacle::Place(resource));
     }
 
     /// Remembers what the fair queue of the resource has charged.
@@ -106,12 +149,12 @@ impl Place {
         let permit = self.permit.take()?;
         let (plane, charged, feature) =
             (StdArc::clone(&self.plane), self.charged.take(), self.feature.take());
-        Some(Self { plane, permit: Some(permit), charged, feature, unsettled: None })
+        Some(Self { plane, permit: Some(permit), charged, feature, unsettled: None, stream: None })
     }
 
     /// Whether it has expired before it was settled.
     pub(crate) const fn has_expired(&self) -> bool {
-        self.permit.is_none()
+        self.permit.is_none() && self.stream.is_none()
     }
 
     /// Learns how long work took whose end its caller tells, also after its place has expired.
@@ -147,9 +190,10 @@ impl Drop for Place {
             if let Some(entry) = &self.unsettled {
                 self.plane.overload.forget_unsettled(entry.resource, entry.namespace, entry.place);
             }
-            let resource = permit.resource();
-            self.plane.overload.give_back(permit);
-            self.plane.room.returned(Obstacle::Place(resource));
+            self.give_back(permit);
+        }
+        if let Some(stream) = self.stream.take() {
+            self.plane.overload.close_stream(stream.permit);
         }
     }
 }

@@ -74,6 +74,11 @@ pub struct Request<'a> {
     /// `false` takes no place of its resource and waits for none: the place would be returned with
     /// the answer or when the permit expires, neither of which is the end of the work.
     pub end_known: bool,
+    /// Whether its work is a stream, such as a list of events or a long poll: it keeps its place until
+    /// [`Engine::begin_answer`](crate::Engine::begin_answer) and counts among the streams of its
+    /// resource from its admission until it is settled. Default false. Without meaning where the end
+    /// of its work is not known.
+    pub is_stream: bool,
 }
 
 impl<'a> Request<'a> {
@@ -94,6 +99,7 @@ impl<'a> Request<'a> {
             waiting_bytes: 0,
             waiting_connection: None,
             end_known: true,
+            is_stream: false,
         }
     }
 
@@ -150,6 +156,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn end_unknown(mut self) -> Self {
         self.end_known = false;
+        self
+    }
+
+    /// The same request, whose work is a stream.
+    #[must_use]
+    pub fn stream(mut self) -> Self {
+        self.is_stream = true;
         self
     }
 
@@ -298,6 +311,7 @@ pub(crate) struct OwnedRequest {
     connection_bytes: u32,
     connection_id: Option<NonZeroU64>,
     end_known: bool,
+    is_stream: bool,
 }
 
 impl OwnedRequest {
@@ -320,6 +334,7 @@ impl OwnedRequest {
             connection_bytes: request.waiting_connection.map_or(0, |connection| connection.bytes),
             connection_id: request.waiting_connection.map(|connection| connection.id),
             end_known: request.end_known,
+            is_stream: request.is_stream,
         }
     }
 
@@ -355,6 +370,7 @@ impl OwnedRequest {
                 .connection_id
                 .map(|id| WaitingConnection { id, bytes: self.connection_bytes }),
             end_known: self.end_known,
+            is_stream: self.is_stream,
         }
     }
 }

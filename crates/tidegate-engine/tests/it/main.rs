@@ -34,6 +34,7 @@ mod resource_work;
 mod restart;
 mod shares;
 mod store_silence;
+mod streams;
 mod undecidable_requests;
 mod unsettled_places;
 mod usage;

@@ -65,4 +65,20 @@ impl Engine {
         overload.set_namespace_shares(id, &shares);
         self.shared.room.set_namespace_shares(id, &shares);
     }
+
+    /// Sets the namespaces of which requests become [streams](crate::Request::is_stream) of a
+    /// resource, by their names, in place of earlier ones. Each has a part of its bound on streams,
+    /// by the [shares](Engine::set_namespace_shares), which are set before.
+    ///
+    /// Names that this engine does not have are ignored. After a reload that adds a namespace, set
+    /// them again.
+    pub fn set_stream_namespaces<'a>(&self, resource: &str, namespaces: impl IntoIterator<Item = &'a str>) {
+        let Some(overload) = self.overload() else { return };
+        let Some((id, _)) = overload.resources().find(|(_, name)| *name == Some(resource)) else { return };
+        let numbered = namespaces.into_iter().filter_map(|namespace| {
+            let gate = self.gate(namespace).ok()?;
+            Some(u32::from(gate.owner().get()))
+        });
+        overload.set_stream_namespaces(id, numbered);
+    }
 }

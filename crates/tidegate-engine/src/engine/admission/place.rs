@@ -1,7 +1,9 @@
 //! Step 4: a place in flight of the resource, or its pace where nobody reports the end of the work.
 
 use tidegate_core::Timestamp;
-use tidegate_overload::{Obstacle, PlaceRefusal, RequestRecord, ResourceId, Shed, WaitsForPlace};
+use tidegate_overload::{
+    Obstacle, Overload, PlaceRefusal, RequestRecord, ResourceId, Shed, StreamPermit, WaitsForPlace,
+};
 
 use super::answer::{Answer, Mode, Stop};
 use super::located::{Located, LocatedFeature};
@@ -27,6 +29,11 @@ pub(crate) fn step(
         return Ok(());
     };
     let (overload, resource, level) = (&plane.overload, record.resource(), record.level());
+    // A request that may become a stream too many waits for no place: none would help it.
+    let stream = match stream(overload, request, mode, record) {
+        Ok(stream) => stream,
+        Err(shed) => return Err(Stop::Refuse(Some(shed_by(request.namespace, &shed, request)))),
+    };
     let shed = match mode {
         // It would keep its place: it is paced instead.
         Mode::Charge if !request.end_known => {
@@ -38,6 +45,7 @@ pub(crate) fn step(
             shed
         }
         Mode::Charge if is_claimed(plane, resource, request, waited) => {
+            close(overload, stream);
             Some(refuse(plane, record, PlaceRefusal::Claimed, request, waited, now))
         }
         Mode::Charge => {
@@ -46,6 +54,9 @@ pub(crate) fn step(
                     if let Some(holds) = holds {
                         let other = holds.other_mut();
                         let taken = other.place.insert(Place::new(plane, permit));
+                        if let Some(stream) = stream {
+                            taken.open_stream(stream);
+                        }
                         if let Some(granted) = granted(*feature) {
                             taken.begin_feature(granted);
                             other.feature = Some(granted);
@@ -53,7 +64,10 @@ pub(crate) fn step(
                     }
                     None
                 }
-                Err(shed) => Some(shed),
+                Err(shed) => {
+                    close(overload, stream);
+                    Some(shed)
+                }
             }
         }
         Mode::Look | Mode::LookAtLimits => {
@@ -70,6 +84,43 @@ pub(crate) fn step(
     match shed {
         Some(shed) => Err(Stop::Refuse(Some(shed_by(request.namespace, &shed, request)))),
         None => Ok(()),
+    }
+}
+
+/// Opens the stream that the request may become, if it goes on to a place; the refusal of one too
+/// many.
+#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
+#[inline(always)]
+fn stream(
+    overload: &Overload,
+    request: &Request<'_>,
+    mode: Mode,
+    record: &RequestRecord,
+) -> Result<Option<StreamPermit>, Shed> {
+    if !request.is_stream || !request.end_known { Ok(None) } else { open_stream(overload, mode, record) }
+}
+
+#[cold]
+fn open_stream(
+    overload: &Overload,
+    mode: Mode,
+    record: &RequestRecord,
+) -> Result<Option<StreamPermit>, Shed> {
+    match mode {
+        Mode::Charge => overload.open_stream(record).map(Some),
+        // There is no place: the stream is only looked at, and its want counted.
+        Mode::Look | Mode::LookAtLimits => {
+            overload.open_stream(record).map(|stream| overload.close_stream(stream))?;
+            Ok(None)
+        }
+        Mode::Explain => overload.would_lack_stream(record.resource(), record.level()).map_or(Ok(None), Err),
+    }
+}
+
+/// Closes a stream whose request gets no place.
+fn close(overload: &Overload, stream: Option<StreamPermit>) {
+    if let Some(stream) = stream {
+        overload.close_stream(stream);
     }
 }
 

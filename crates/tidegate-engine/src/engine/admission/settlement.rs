@@ -7,7 +7,7 @@ use tidegate_store::{Batch, Kind, Operation, RequestId};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::permit::{BesideLimits, Completion, Holds, OtherHolds, Outcome, Permit, Settled, StoredOperation};
-use crate::place::Loan;
+use crate::place::{Loan, Place};
 use crate::sync::Arc;
 
 impl Engine {
@@ -37,6 +37,26 @@ impl Engine {
         Settled { batches: self.each_in_batches(&operations), has_lost_place, loans }
     }
 
+    /// The answer to the requests of a permit begins: those that are [streams] give their
+    /// places back. What was measured of them until now counts as their sample of latency, by
+    /// `completion`; their settlement adds none. Nothing happens for others, or a second time.
+    ///
+    /// [streams]: crate::Request::is_stream
+    pub fn begin_answer(&self, permit: &mut Permit, completion: impl Into<Completion>, now: Timestamp) {
+        let completion = completion.into();
+        for holds in permit.holds_mut() {
+            let admitted = holds.limits.admitted_at();
+            let Some(place) = holds.place_mut().filter(|place| place.awaits_answer()) else { continue };
+            let kept = now.saturating_since(admitted);
+            place.learn_feature(kept);
+            let measured = Completion { first_byte_after: Some(kept), ended_after: Some(kept), ..completion };
+            if let Some(sample) = measured.sample(admitted, now) {
+                place.sample(sample, admitted, now);
+            }
+            place.begin_stream(admitted, now);
+        }
+    }
+
     /// Batches that do each of these operations by itself, as few as there may be.
     pub(crate) fn each_in_batches(&self, operations: &[Operation]) -> Vec<Batch> {
         let batches = operations.chunks(Batch::OPERATIONS_MAX);
@@ -53,7 +73,9 @@ impl Engine {
         now: Timestamp,
     ) -> Vec<Operation> {
         if let (Some(account), Some(meter)) = (holds.take_account(), &self.shared.meter) {
-            let place_time = completion.place_time(holds.limits.admitted_at(), now);
+            let before_stream = holds.place().and_then(Place::kept_before_stream);
+            let place_time =
+                before_stream.unwrap_or_else(|| completion.place_time(holds.limits.admitted_at(), now));
             let units = (completion.true_cost, holds.limits.cost().units());
             meter.settle(&account, units, place_time);
         }
@@ -66,7 +88,7 @@ impl Engine {
             return Vec::new();
         };
         loans.extend(loan.map(|loan| *loan));
-        if let Some(place) = place {
+        if let Some(place) = place.filter(|place| place.kept_before_stream().is_none()) {
             place.settle(limits.admitted_at(), now);
             if matches!(completion.outcome, Outcome::Succeeded | Outcome::Failed) {
                 place.learn_settled(limits.admitted_at(), now);
