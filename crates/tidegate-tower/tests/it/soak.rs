@@ -114,9 +114,13 @@ async fn ten_thousand_requests_with_disconnects_panics_reloads_and_drains_leave_
     let world = soak(0x0074_6f77_6572, open, call).await;
     // Every request waits for a place, so none is refused for want of one. The cursor sheds before
     // a wait of 200 ms ends, so none expires either; some are cancelled.
+    // There is no fair queue, no request without a known end, and no stream.
     // No limit denies for good what the store does not answer: that is unavailable.
     let absent = [
+        OfferOutcome::QueueDelay,
+        OfferOutcome::OutOfPace,
         OfferOutcome::NoPlace,
+        OfferOutcome::NoStream,
         OfferOutcome::Denied,
         OfferOutcome::Throttled,
         OfferOutcome::Expired,
