@@ -93,6 +93,7 @@ pub(crate) fn check(
     let proxy = proxy::proxy(
         &raw_proxy,
         config.namespaces.as_ref(),
+        config.resources.as_ref(),
         config.listen.as_ref(),
         &top.key("proxy"),
         report,
@@ -108,13 +109,8 @@ pub(crate) fn check(
         routes_and_limits::warn(&namespaces, &proxy.routes, is_only_proxied, report);
         let raw_routes = raw_proxy.routes.as_deref().unwrap_or_default();
         unreachable_route::warn(&proxy.routes, raw_routes, &top.key("proxy").key("routes"), report);
-        for (resource, raw) in resources.iter().zip(config.resources.iter().flat_map(NameMap::values)) {
-            let path = top.key("resources").key(&resource.name).key("queue");
-            if let (Some(raw), Some(queue)) = (&raw.queue, &resource.config.queue) {
-                let waits = resources::queue_mismatch::waits(resource, &proxy.routes);
-                resources::queue_mismatch::warn(raw, queue, waits, &path, report);
-            }
-        }
+        let raw = config.resources.iter().flat_map(NameMap::values);
+        resources::queue_mismatch::warn_all(resources.iter().zip(raw), &proxy.routes, &top, report);
     }
     let grants = config.authorization.as_deref();
     let authorization = authorization::authorization(grants, &top.key("authorization"), report);

@@ -143,6 +143,17 @@ impl Policy {
         features.fold(builder, |builder, one| builder.feature(one.clone()))
     }
 
+    /// The namespaces of the routes whose requests become streams of this resource, without order; a
+    /// namespace of several such routes comes several times.
+    pub fn stream_namespaces<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a str> {
+        let routes = self
+            .proxy
+            .routes
+            .iter()
+            .filter(move |route| route.hold == proxy::RouteHold::FirstByte && route.upstream == resource);
+        routes.filter_map(|route| route.namespace.as_deref())
+    }
+
     /// The namespaces as an engine takes them.
     pub fn namespace_configs(&self) -> impl Iterator<Item = NamespaceConfig> {
         self.namespaces.iter().map(NamespacePolicy::config)

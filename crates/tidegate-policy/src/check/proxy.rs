@@ -12,6 +12,7 @@ use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::name_map::NameMap;
 use crate::raw::proxy::{HealthConfig, JwtConfig, ProxyConfig, UpstreamEntry, UpstreamTlsForm};
+use crate::raw::resources::ResourceConfig;
 use crate::raw::service::ListenConfig;
 use crate::raw::text_or::TextOr;
 
@@ -25,6 +26,7 @@ mod server;
 pub(super) fn proxy(
     raw: &ProxyConfig,
     namespaces: Option<&NameMap<NamespaceConfig>>,
+    resources: Option<&NameMap<ResourceConfig>>,
     listen: Option<&ListenConfig>,
     path: &Path,
     report: &mut Report<'_>,
@@ -64,7 +66,7 @@ pub(super) fn proxy(
     report.check_count(&within, routes.len(), "routes", Proxy::COUNT_MAX);
     for (index, one) in routes.iter().take(Proxy::COUNT_MAX).enumerate() {
         let at = within.index(index);
-        let checked = route(one, index, Surroundings { proxy: raw, namespaces }, &at, report);
+        let checked = route(one, index, Surroundings { proxy: raw, namespaces, resources }, &at, report);
         if let Some(first) = proxy.routes.iter().position(|known| known.name == checked.name) {
             let what = format!("duplicate route name \"{}\"", shown(&checked.name));
             let line = report.line_of(&within.index(first));

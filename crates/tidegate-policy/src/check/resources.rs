@@ -85,6 +85,21 @@ fn config(raw: &ResourceConfig, path: &Path, report: &mut Report<'_>) -> PlaneCo
             PlaneConfig::adaptive(adaptive(form, &path.key("concurrency"), report))
         }
     };
+    if let Some(streams) = raw.streams {
+        if (1..=PlaneConfig::STREAMS_MAX).contains(&streams) {
+            config.streams_max = streams;
+        } else {
+            let (what, fix) = match streams {
+                0 => (
+                    "streams 0 would refuse every request of routes with `hold: first_byte`".to_owned(),
+                    "; or remove `hold` from the routes, whose requests then keep their places to the end",
+                ),
+                _ => (format!("streams {streams} is out of range"), ""),
+            };
+            let fix = format!("use 1 to {}{fix}", PlaneConfig::STREAMS_MAX);
+            report.value(&path.key("streams"), what, fix);
+        }
+    }
     if let Some(text) = &raw.reserve {
         let bounds = Part { name: "reserve", most: Share::percent(PlaneConfig::RESERVE_MAX) };
         config.reserve = part(text, bounds, &path.key("reserve"), report).as_percent();

@@ -264,6 +264,9 @@ pub struct Route {
     pub timeouts: Timeouts,
     /// When a request is sent again.
     pub retry: Retry,
+    /// How long a request keeps its place of the resource of its upstream; default
+    /// [`RouteHold::End`].
+    pub hold: RouteHold,
     /// The protocols that a connection may change to, in lower case, at most
     /// [`Route::UPGRADES_MAX`]; default `websocket`. Offers of others are left out of the request,
     /// which is then served as any other.
@@ -300,6 +303,7 @@ impl Route {
             wait: Duration::ZERO,
             timeouts: Timeouts::default(),
             retry: Retry::default(),
+            hold: RouteHold::default(),
             upgrades: vec!["websocket".to_owned()],
             refusal: None,
         }
@@ -374,6 +378,18 @@ pub struct RefusalPage {
     pub content_type: HeaderValue,
     /// The body, sent as it is.
     pub body: String,
+}
+
+/// How long a request keeps its place of the resource of its upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "hold")]
+pub enum RouteHold {
+    /// Until its answer has ended.
+    #[default]
+    End,
+    /// Until its answer begins; from then on it is one of the `streams` of the resource.
+    FirstByte,
 }
 
 /// When a request is sent again, once, to another server of its upstream.

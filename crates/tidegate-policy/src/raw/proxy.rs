@@ -9,7 +9,7 @@ use super::claims::{AccessForm, ClassForm};
 use super::json_value::from_value;
 use super::matcher::{MatcherConfig, TextOrTexts};
 use super::name_map::NameMap;
-use crate::policy::proxy::{ClientHeader, Retry, UnusualPaths};
+use crate::policy::proxy::{ClientHeader, Retry, RouteHold, UnusualPaths};
 
 /// The reverse proxy. It takes requests on `listen.proxy`.
 #[derive(Debug, Default, Deserialize)]
@@ -186,6 +186,9 @@ pub(crate) struct RouteConfig {
     pub(crate) timeouts: Option<TimeoutsForm>,
     /// When a request is sent again, once, to another server. Default: `idempotent`.
     pub(crate) retry: Option<Retry>,
+    /// How long a request keeps its place of the resource that has the name of the upstream. For
+    /// lists of events, long polls and upgraded connections: `first_byte`. Default: `end`.
+    pub(crate) hold: Option<RouteHold>,
     /// The protocols that a connection may change to (`Upgrade`), at most 8; `[]` allows no
     /// protocol. Offers of others are left out, and the request is served as any other. HTTP/2
     /// (`h2c`) and TLS cannot be allowed. Default: `[websocket]`.

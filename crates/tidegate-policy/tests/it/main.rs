@@ -28,6 +28,7 @@ mod resource_warnings;
 mod section_mismatches;
 mod settings;
 mod store;
+mod streams;
 mod warnings;
 
 use tidegate_policy::{Checked, Policy, Problems, parse};

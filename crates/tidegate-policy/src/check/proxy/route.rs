@@ -17,7 +17,7 @@ use super::pass_through;
 use crate::grammar::{GrammarError, PathPattern, ResponseValue, SourceScope, ValueSource};
 use crate::measure::{format_size, size};
 use crate::path::Path;
-use crate::policy::proxy::{RefusalPage, Route, RouteCost};
+use crate::policy::proxy::{RefusalPage, Route, RouteCost, RouteHold};
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
@@ -25,6 +25,7 @@ use crate::raw::claims::AccessForm;
 use crate::raw::matcher::TextOrTexts;
 use crate::raw::name_map::NameMap;
 use crate::raw::proxy::{CostForm, ProxyConfig, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm};
+use crate::raw::resources::ResourceConfig;
 use crate::suggestion::nearest;
 
 const SCOPE: SourceScope = SourceScope::Proxied;
@@ -34,6 +35,7 @@ const SCOPE: SourceScope = SourceScope::Proxied;
 pub(super) struct Surroundings<'a> {
     pub(super) proxy: &'a ProxyConfig,
     pub(super) namespaces: Option<&'a NameMap<NamespaceConfig>>,
+    pub(super) resources: Option<&'a NameMap<ResourceConfig>>,
 }
 
 /// A name that must be among `known`.
@@ -65,7 +67,7 @@ pub(super) fn route(
     path: &Path,
     report: &mut Report<'_>,
 ) -> Route {
-    let Surroundings { proxy, namespaces } = around;
+    let Surroundings { proxy, namespaces, resources } = around;
     let name = raw.name.clone().unwrap_or_else(|| format!("route-{index}"));
     report.effective(&path.key("name"), name.as_str());
     check_name("route", &name, 128, |what, fix| report.value(&path.key("name"), what, fix));
@@ -108,6 +110,8 @@ pub(super) fn route(
     forgeable(&route, namespaces, proxy, path, report);
     route.wait = between(("wait", raw.wait.as_ref()), Duration::ZERO, (Duration::ZERO, HOUR), path, report);
     route.retry = raw.retry.unwrap_or_default();
+    route.hold = raw.hold.unwrap_or_default();
+    holds_a_place(&route, resources, &path.key("hold"), report);
     route.upgrades = pass_through::upgrades(raw.upgrades.as_ref(), &path.key("upgrades"), report);
     if let Some(raw) = &raw.matches {
         matches(raw, &mut route, &path.key("match"), report);
@@ -162,6 +166,33 @@ fn access(
     let namespace = namespaces.and_then(|namespaces| namespaces.get(name))?;
     let tables = namespace.tables.iter().flatten().map(|table| table.name.as_str());
     claims::access(raw, SCOPE, (name, &tables.collect::<Vec<_>>()), path, report)
+}
+
+/// Reports `hold: first_byte` of a route whose requests have no place.
+fn holds_a_place(
+    route: &Route,
+    resources: Option<&NameMap<ResourceConfig>>,
+    path: &Path,
+    report: &mut Report<'_>,
+) {
+    if route.hold == RouteHold::End {
+        return;
+    }
+    let upstream = shown(&route.upstream);
+    if route.namespace.is_none() {
+        let what = "hold \"first_byte\" is of no effect, because the route has no namespace";
+        let fix = "add `namespace:`, which may be one without limits, or remove `hold`";
+        report.value(path, what, fix);
+    } else if resources.is_none_or(|resources| resources.get(&route.upstream).is_none()) {
+        let what = format!(
+            "hold \"first_byte\" has no place to give back, because upstream \"{upstream}\" has no resource"
+        );
+        let fix = format!(
+            "add `resources: {{ {upstream}: {{ concurrency: 20, streams: 1000 }} }}` with how many requests the \
+             upstream works on at once, or remove `hold`"
+        );
+        report.value(path, what, fix);
+    }
 }
 
 /// Reports sources that read a token where there are no keys to verify tokens with.

@@ -11,15 +11,31 @@ use crate::path::Path;
 use crate::policy::proxy::Route;
 use crate::policy::resources::ResourcePolicy;
 use crate::problem::Report;
-use crate::raw::resources::{DelayTargetForm, QueueForm, WeightsForm};
+use crate::raw::resources::{DelayTargetForm, QueueForm, ResourceConfig, WeightsForm};
 use crate::raw::text_or::TextOr;
 
 /// The waits by class, from the least important one.
 type Waits = [Duration; Class::ALL.len()];
 
+/// Warns about the queue of each resource, beside what the checks made it of. `routes` and resources
+/// have no problem.
+pub(in crate::check) fn warn_all<'a>(
+    resources: impl Iterator<Item = (&'a ResourcePolicy, &'a ResourceConfig)>,
+    routes: &[Route],
+    top: &Path,
+    report: &mut Report<'_>,
+) {
+    for (resource, raw) in resources {
+        if let (Some(raw), Some(queue)) = (&raw.queue, &resource.config.queue) {
+            let path = top.key("resources").key(&resource.name).key("queue");
+            warn(raw, queue, waits(resource, routes), &path, report);
+        }
+    }
+}
+
 /// How long requests wait in the queue of a resource: as it says, and where it says nothing as long
 /// as the routes to its upstream let them.
-pub(in crate::check) fn waits(resource: &ResourcePolicy, routes: &[Route]) -> Waits {
+fn waits(resource: &ResourcePolicy, routes: &[Route]) -> Waits {
     if let Some(waits) = resource.waits {
         return waits;
     }
@@ -31,13 +47,7 @@ pub(in crate::check) fn waits(resource: &ResourcePolicy, routes: &[Route]) -> Wa
 
 /// `queue` is what the checks made of `raw`, which has no problem and stands at `path`; its
 /// requests wait for `waits`.
-pub(in crate::check) fn warn(
-    raw: &QueueForm,
-    queue: &QueueConfig,
-    waits: Waits,
-    path: &Path,
-    report: &mut Report<'_>,
-) {
+fn warn(raw: &QueueForm, queue: &QueueConfig, waits: Waits, path: &Path, report: &mut Report<'_>) {
     if waits.iter().all(Duration::is_zero) {
         report.warn(path, "no class may wait, so the queue is never used", "write `wait: 500ms`");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidegate_overload::{FleetShare, SignalConfig, SignalSource};
+use tidegate_overload::{FleetShare, ResourceConfig, SignalConfig, SignalSource};
 
 use crate::path::Path;
 use crate::policy::authorization::{Grant, Namespaces, Verb};
@@ -27,7 +27,8 @@ pub(in crate::check) fn warn(policy: &Policy, report: &mut Report<'_>) {
         }
         let path = top.key("resources").key(&resource.name);
         undivided(resource, policy, &path.key("share"), report);
-        unshared(resource, &path.key("shares"), report);
+        unshared(resource, policy, &path.key("shares"), report);
+        unstreamed(resource, policy, &path.key("streams"), report);
         unnamed(&resource.name, &callers, &path, report);
     }
     for (index, route) in policy.proxy.routes.iter().enumerate() {
@@ -111,14 +112,28 @@ fn undivided(resource: &ResourcePolicy, policy: &Policy, path: &Path, report: &m
     }
 }
 
-/// Warns about `shares` of a resource without a queue, whose order they change.
-fn unshared(resource: &ResourcePolicy, path: &Path, report: &mut Report<'_>) {
-    if !resource.shares.is_empty() && resource.config.queue.is_none() {
+/// Warns about `shares` of a resource without a queue, whose order they change, and without
+/// streams, which they divide.
+fn unshared(resource: &ResourcePolicy, policy: &Policy, path: &Path, report: &mut Report<'_>) {
+    let divides_streams = policy.stream_namespaces(&resource.name).next().is_some();
+    if !resource.shares.is_empty() && resource.config.queue.is_none() && !divides_streams {
         let what = format!(
             "the shares of resource \"{}\" change nothing, because it has no queue",
             shown(&resource.name)
         );
         report.warn(path, what, "add `queue: { wait: 500ms }` to the resource, or remove `shares`");
+    }
+}
+
+/// Warns about `streams` of a resource that no route with streams leads to.
+fn unstreamed(resource: &ResourcePolicy, policy: &Policy, path: &Path, report: &mut Report<'_>) {
+    let is_written = resource.config.streams_max != ResourceConfig::STREAMS;
+    if is_written && policy.stream_namespaces(&resource.name).next().is_none() {
+        let what = format!(
+            "the streams of resource \"{}\" bound nothing, because no route to it has `hold: first_byte`",
+            shown(&resource.name)
+        );
+        report.warn(path, what, "add `hold: first_byte` to the routes with streams, or remove `streams`");
     }
 }
 
