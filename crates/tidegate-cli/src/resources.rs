@@ -70,6 +70,9 @@ fn headline(resource: &ResourceBody) -> String {
     let offered = resource.recent.as_ref().and_then(|recent| recent.offered_load);
     let offered = offered.map_or_else(String::new, |load| format!(", offered {load:.2} of its capacity"));
     let limit = if concurrency == "fixed" { String::new() } else { format!(" ({concurrency})") };
+    let streams = resource.streams.map_or_else(String::new, |streams| {
+        format!(" with {} of {} streams open", streams.open, streams.max)
+    });
     let pin =
         cursor.pinned_until.as_ref().map_or_else(String::new, |until| format!(", pinned until {until}"));
     let served = match cursor.position {
@@ -83,7 +86,7 @@ fn headline(resource: &ResourceBody) -> String {
         ),
     };
     format!(
-        "{}: {level}, pressure {pressure:.2}{binding}{offered}; {in_flight} of {in_flight_max}{limit} in flight, \
+        "{}: {level}, pressure {pressure:.2}{binding}{offered}; {in_flight} of {in_flight_max}{limit} in flight{streams}, \
          {queued} waiting for {:.1} ms\n  {served}{pin}; retry after {} s",
         one_line(shortened(&resource.name, SHOWN_BYTES).as_ref()),
         resource.queue_delay_ms,
@@ -126,6 +129,7 @@ fn classes(recent: &RecentBody) -> String {
             ("admission_cursor", shed.admission_cursor),
             ("queue_delay", shed.queue_delay),
             ("in_flight", shed.in_flight),
+            ("streams", shed.streams),
             ("queue_full", shed.queue_full),
             ("pace", shed.pace),
         ];
@@ -234,7 +238,7 @@ mod tests {
     fn a_resource_has_a_headline_its_rates_and_its_signals() {
         let body: ResourceBody = serde_json::from_str(
             r#"{"name":"app","level":"hard","pressure":0.981,"binding_signal":"in_flight","in_flight":20,
-            "in_flight_max":20,"concurrency":"vegas",
+            "in_flight_max":20,"streams":{"open":4,"max":1000,"refused":2},"concurrency":"vegas",
             "cursor":{"position":70,"class":"sheddable","cohort":70,"cohorts_change":"2026-11-29T21:00:00Z"},
             "queued":3,"queue_delay_ms":4.25,"retry_after_s":2,"classes":[],"signals":[{"name":"lag",
             "source":"push","value":12.0,"target":1000.0,"unit":"messages","pressure":0.0,"age_ms":12300,
@@ -254,7 +258,7 @@ mod tests {
         )
         .unwrap();
         let expected = "\
-app: hard, pressure 0.98 by in_flight, offered 2.12 of its capacity; 20 of 20 (vegas) in flight, 3 waiting for 4.2 ms
+app: hard, pressure 0.98 by in_flight, offered 2.12 of its capacity; 20 of 20 (vegas) in flight with 4 of 1000 streams open, 3 waiting for 4.2 ms
   serves sheddable from cohort 70 up, other tenants from 2026-11-29T21:00:00Z on; retry after 2 s
   A SECOND  OFFERED  ADMITTED  SHED  EXPIRED  CANCELLED  DENIED  DISABLED  WAITING  WAIT MS P50   P99  TIME MS P50  P99
   critical     90.0      40.0  50.0      0.0        0.0     0.0       0.0        3          1.5  12.2            -    -

@@ -17,6 +17,7 @@ use tidegate_net::reply::{self, Reply};
 use tidegate_net::{Peer, check_head};
 use tidegate_policy::grammar::ValueSource;
 use tidegate_policy::policy::claims::{AccessParts, AccessSources};
+use tidegate_policy::policy::proxy::RouteHold;
 use tidegate_wire::claim::parse_attempt;
 use tidegate_wire::headers::{FEATURE, ShownFeature};
 use tidegate_wire::text::shortened;
@@ -286,6 +287,7 @@ async fn decide<D: DecisionPoint>(
     request.deadline = wait.within.map(|within| read_at.saturating_add(within));
     let until = wait.within.map(|within| context.record.started + within.min(FAR));
     request.resource = Some(&config.upstream);
+    request.is_stream = config.hold == RouteHold::FirstByte;
     let access = config.access.as_ref().map(|sources| AccessValues::read(sources, values)).transpose()?;
     let parts = access.as_ref().map(AccessValues::parts);
     let (mut request, wait) =

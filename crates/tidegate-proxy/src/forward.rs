@@ -208,7 +208,7 @@ pub(super) async fn forward(
             proxy.metrics.upstream_duration.observe(took.as_secs_f64());
             context.record.upstream = Some(took);
             if let Some(held) = &mut context.held {
-                held.head_arrived();
+                held.head_arrived(response.status().as_u16());
             }
             span.record("upstream_ms", took.as_secs_f64() * 1e3);
             pass_on(proxy, context, outgoing, response, until)

@@ -59,10 +59,10 @@ impl Held {
         Self { proxy, hold: Some(hold) }
     }
 
-    /// The head of the answer has come.
-    pub(crate) fn head_arrived(&mut self) {
+    /// The head of the answer has come, with this status. A stream gives its place back.
+    pub(crate) fn head_arrived(&mut self, status: u16) {
         if let Some(hold) = &mut self.hold {
-            hold.answer_begun();
+            hold.answer_begun_with(status);
         }
     }
 

@@ -171,6 +171,9 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     ("tidegate_resource_in_flight", "Requests in flight at a resource"),
     ("tidegate_resource_in_flight_max", "The most requests that may be in flight at a resource"),
+    ("tidegate_resource_streams", "Streams open at a resource, and requests that may become one"),
+    ("tidegate_resource_streams_max", "The most streams that may be open at a resource"),
+    ("tidegate_resource_streams_refused", "Requests that a resource refused for want of a stream"),
     ("tidegate_resource_cursor", "Level of importance below which a resource sheds requests; 0 sheds none"),
     (
         "tidegate_resource_level",

@@ -38,6 +38,7 @@ pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> R
     for resource in &policy.resources {
         let shares = resource.shares.iter().map(|(namespace, share)| (namespace.as_str(), *share));
         engine.set_namespace_shares(&resource.name, shares);
+        engine.set_stream_namespaces(&resource.name, policy.stream_namespaces(&resource.name));
     }
     Ok(engine)
 }

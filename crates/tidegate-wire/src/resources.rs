@@ -27,6 +27,9 @@ pub struct ResourceBody {
     pub in_flight: u64,
     /// The most requests in flight at this moment.
     pub in_flight_max: u64,
+    /// Its streams; absent where no route has `hold: first_byte`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<StreamsBody>,
     /// How that limit is found: `fixed`, `per_instance`, `vegas`, `aimd` or `gradient`.
     pub concurrency: String,
     /// Its admission cursor.
@@ -46,6 +49,18 @@ pub struct ResourceBody {
     /// Its signals, in order of their names; those that are about all resources too, since each
     /// resource has its own state of them.
     pub signals: Vec<SignalBody>,
+}
+
+/// The streams of a resource: answers that go on after their place was given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct StreamsBody {
+    /// Those that are open, and requests that may become one.
+    pub open: u64,
+    /// The most at once.
+    pub max: u64,
+    /// Requests that were refused for want of one since the daemon started.
+    pub refused: u64,
 }
 
 /// The position of an admission cursor.
@@ -126,6 +141,9 @@ pub struct ShedRatesBody {
     pub queue_delay: f64,
     /// Because all places were taken, when they did not wait or their time to wait was over.
     pub in_flight: f64,
+    /// Because all streams were open.
+    #[serde(default)]
+    pub streams: f64,
     /// Because the queue was full for them.
     pub queue_full: f64,
     /// Because they came ahead of the pace of requests whose end is not known.
@@ -135,8 +153,8 @@ pub struct ShedRatesBody {
 impl ShedRatesBody {
     /// All together.
     pub fn all(&self) -> f64 {
-        let Self { admission_cursor, queue_delay, in_flight, queue_full, pace } = self;
-        admission_cursor + queue_delay + in_flight + queue_full + pace
+        let Self { admission_cursor, queue_delay, in_flight, streams, queue_full, pace } = self;
+        admission_cursor + queue_delay + in_flight + streams + queue_full + pace
     }
 }
 

@@ -103,6 +103,7 @@ fn rates(recent: &RecentActivity, counts: &ActivityCounts) -> RatesBody {
             admission_cursor: of(OfferOutcome::Shed),
             queue_delay: of(OfferOutcome::QueueDelay),
             in_flight: of(OfferOutcome::NoPlace),
+            streams: of(OfferOutcome::NoStream),
             queue_full: of(OfferOutcome::QueueFull),
             pace: of(OfferOutcome::OutOfPace),
         },

@@ -7,12 +7,12 @@ use http::StatusCode;
 use tidegate_core::{Class, Timestamp};
 use tidegate_engine::{AdminError, Engine, Event, PushedValue, QueueCounts, ResourceStats, SignalError};
 use tidegate_net::reply::{self, Reply};
-use tidegate_overload::{OfferOutcome, SignalStats, cohorts_change};
+use tidegate_overload::{OfferOutcome, SignalStats, StreamStats, cohorts_change};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::headers::ShownLoad;
 use tidegate_wire::operation::read;
 use tidegate_wire::resources::{
-    ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
+    ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue, StreamsBody,
 };
 use tidegate_wire::{Fault, FaultCode};
 
@@ -150,6 +150,11 @@ fn body(name: &str, stats: &ResourceStats<'_>, engine: &Engine, now: Timestamp) 
         binding_signal: stats.binding_signal.clone(),
         in_flight: stats.in_flight,
         in_flight_max: stats.in_flight_max,
+        streams: stats.streams.map(|StreamStats { open, max, refused, .. }| StreamsBody {
+            open,
+            max,
+            refused,
+        }),
         concurrency: stats.concurrency.as_str().to_owned(),
         cursor: CursorBody {
             position: stats.cursor.level(),

@@ -30,7 +30,7 @@ use tidegate_wire::problem::RefusalBody;
 use tidegate_wire::refused_keys::{LimitCountBody, ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::resource_history::{AreaBody, HistoryBody, HistorySampleBody, LevelMarkBody, SpanBody};
 use tidegate_wire::resources::{
-    ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
+    ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue, StreamsBody,
 };
 use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody, TablesBody};
 use tidegate_wire::usage::{
@@ -139,6 +139,7 @@ use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, L
         FeaturePinRequest,
         FeatureUnpinRequest,
         ResourcesBody,
+        StreamsBody,
         ResourceBody,
         CursorBody,
         ClassBody,

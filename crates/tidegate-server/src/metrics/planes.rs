@@ -63,6 +63,7 @@ fn encode_resources(
     };
     page.gauges("tidegate_resource_in_flight", by_resource(|stats| stats.in_flight))?;
     page.gauges("tidegate_resource_in_flight_max", by_resource(|stats| stats.in_flight_max))?;
+    encode_streams(page, resources)?;
     page.gauges("tidegate_resource_cursor", by_resource(|stats| stats.cursor.level().into()))?;
     page.gauges("tidegate_resource_level", by_resource(|stats| stats.level as u64))?;
     let pressures = resources.iter();
@@ -92,6 +93,20 @@ fn encode_resources(
         })
     });
     page.counters("tidegate_resource_class_outcomes", outcomes)
+}
+
+/// The series of the resources whose routes have streams.
+fn encode_streams(page: &mut SeriesEncoder<'_, '_>, resources: &[(&str, ResourceStats<'_>)]) -> fmt::Result {
+    let streams = resources.iter();
+    let streams = streams.filter_map(|(resource, stats)| Some(([("resource", *resource)], stats.streams?)));
+    let streams: Vec<_> = streams.collect();
+    if streams.is_empty() {
+        return Ok(());
+    }
+    page.gauges("tidegate_resource_streams", streams.iter().map(|(labels, one)| (*labels, one.open)))?;
+    page.gauges("tidegate_resource_streams_max", streams.iter().map(|(labels, one)| (*labels, one.max)))?;
+    let refused = streams.iter().map(|(labels, one)| (*labels, one.refused));
+    page.counters("tidegate_resource_streams_refused", refused)
 }
 
 /// The offers whose request had this outcome, by the words that the meter counts with: a request

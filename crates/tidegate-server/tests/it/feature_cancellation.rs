@@ -147,6 +147,12 @@ impl Daemon {
         self.engine.resource_stats(self.clock.now()).map(|stats| stats.in_flight).sum()
     }
 
+    /// The streams of the resource that are open.
+    fn streams(&self) -> u64 {
+        let stats = self.engine.resource_stats(self.clock.now());
+        stats.filter_map(|stats| Some(stats.streams?.open)).sum()
+    }
+
     /// The requests of `exports` that are in flight.
     fn exports(&self) -> u64 {
         let features = self.engine.feature_views(self.clock.now());
@@ -200,6 +206,24 @@ impl Daemon {
         for _ in 0..2 {
             assert_eq!(Client::connect(self.http()).await.get("/healthz").await.status, 200);
         }
+    }
+}
+
+#[tokio::test]
+async fn issue_39_a_stream_ends_after_the_grace_of_its_feature_too() {
+    for moment in [Moment::Answer, Moment::Tunnel] {
+        let mut upstream = upstream(moment).await;
+        let policy = POLICY.replace("upgrades:", "hold: first_byte, upgrades:");
+        let daemon = Daemon::with_policy(&policy.replace("SERVER", &upstream.address.to_string())).await;
+        let _client = daemon.begin("exports", moment, &mut upstream).await;
+        let held = || (daemon.places(), daemon.streams(), daemon.exports());
+        assert_eq!(held(), (0, 1, 1), "{moment:?}");
+        daemon.pin("exports", "off");
+        daemon.pass(GRACE.saturating_sub(Duration::from_millis(1))).await;
+        assert_eq!(held(), (0, 1, 1), "{moment:?}: within the grace");
+        daemon.pass(Duration::from_millis(1)).await;
+        assert_eq!(upstream.news.recv().await, Some(News::Ended), "{moment:?}");
+        eventually("nothing is held", async || held() == (0, 0, 0)).await;
     }
 }
 

@@ -140,7 +140,9 @@ namespaces:
 resources: {{ app: {{ concurrency: 8, queue: {{ wait: {{ critical: 1s }} }} }} }}
 proxy:
   upstreams: {{ app: {{ servers: [\"http://{upstream}\"] }} }}
-  routes: [{{ name: all, upstream: app, cost: {{ from_response: header.x-cost }} }}]
+  routes:
+    - {{ name: events, match: {{ path: /events }}, upstream: app, namespace: api, hold: first_byte }}
+    - {{ name: all, upstream: app, cost: {{ from_response: header.x-cost }} }}
 "
     ))
     .await;

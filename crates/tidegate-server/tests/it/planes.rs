@@ -4,6 +4,7 @@
 mod histories;
 mod loads;
 mod shares;
+mod streams;
 mod tables;
 mod unsettled_places;
 mod waiting_memory;
@@ -48,7 +49,6 @@ struct Daemon {
 
 impl Daemon {
     async fn start(policy: &str) -> Self {
-        let folder = TemporaryFolder::new();
         let (server, _) = well().await;
         let head = format!(
             "store: {{ kind: memory }}
@@ -59,6 +59,12 @@ proxy:
   routes: [{{ upstream: app, namespace: blog, attributes: {{ user: header.x-user }} }}]
 "
         );
+        Self::headed(head, policy).await
+    }
+
+    /// A daemon of this policy, whose first part stays over reloads.
+    async fn headed(head: String, policy: &str) -> Self {
+        let folder = TemporaryFolder::new();
         std::fs::write(folder.path().join("head"), &head).unwrap();
         std::fs::write(folder.path().join("policy.yaml"), head + policy).unwrap();
         let (file, text) = PolicyFile::open(folder.path().join("policy.yaml")).unwrap();

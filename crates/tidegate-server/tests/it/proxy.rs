@@ -18,6 +18,7 @@ mod queue;
 mod reused_connections;
 mod stalled_readers;
 mod store;
+mod streams;
 mod tls;
 mod tokens;
 mod true_cost;

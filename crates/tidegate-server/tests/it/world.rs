@@ -100,10 +100,16 @@ impl World {
 
     /// At most `in_flight_max` requests are in flight.
     pub(crate) async fn in_flight(in_flight_max: u64, config: ServerConfig) -> Self {
+        Self::with_resource(&ResourceConfig::new(in_flight_max), config).await
+    }
+
+    /// All requests are for this resource; the namespace `free` has no limits.
+    pub(crate) async fn with_resource(resource: &ResourceConfig, config: ServerConfig) -> Self {
         let clock = Arc::new(ManualClock::new(START));
         let store = memory_store(&clock);
-        let overload = Overload::new(ResourceConfig::new(in_flight_max), 5).unwrap();
-        let engine = builder([api()], false).overload(overload).build().unwrap();
+        let overload = Overload::new(*resource, 5).unwrap();
+        let engine =
+            builder([api(), NamespaceConfig::new("free", [])], false).overload(overload).build().unwrap();
         Self::start(Arc::new(engine), config, clock, store).await
     }
 

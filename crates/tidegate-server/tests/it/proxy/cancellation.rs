@@ -29,14 +29,14 @@ use crate::world::{World, loopback};
 const TIME: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub(super) enum Version {
     Http1,
     Http2,
 }
 
 /// How far a request has come when it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+pub(super) enum Moment {
     /// Half of its body was sent.
     Upload,
     /// It was sent, and nothing was answered.
@@ -56,7 +56,7 @@ enum Cause {
 
 /// The news of an upstream about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum News {
+pub(super) enum News {
     Begun,
     /// The connection or the stream has ended.
     Ended,
@@ -116,7 +116,7 @@ impl Body for HalfBody {
 }
 
 /// An upstream that never ends the work on a request.
-async fn endless(version: Version, moment: Moment) -> (SocketAddr, mpsc::UnboundedReceiver<News>) {
+pub(super) async fn endless(version: Version, moment: Moment) -> (SocketAddr, mpsc::UnboundedReceiver<News>) {
     let (tell, told) = mpsc::unbounded_channel();
     let address = match version {
         Version::Http1 => endless_http1(moment, tell).await,
@@ -166,7 +166,7 @@ async fn endless_http2(moment: Moment, tell: mpsc::UnboundedSender<News>) -> Soc
 }
 
 /// A request whose client waits for the answer until this is dropped.
-enum Asked {
+pub(super) enum Asked {
     Http1(Client),
     Http2 {
         task: JoinHandle<()>,
@@ -176,7 +176,7 @@ enum Asked {
 }
 
 impl Asked {
-    async fn new(world: &World, version: Version, moment: Moment) -> Self {
+    pub(super) async fn new(world: &World, version: Version, moment: Moment) -> Self {
         if version == Version::Http1 {
             let mut client = world.proxied().await;
             let head = "content-length: 100\r\n\r\nsome";
@@ -216,7 +216,7 @@ impl Asked {
         Self::Http2 { task, answered }
     }
 
-    async fn is_answered(&mut self) {
+    pub(super) async fn is_answered(&mut self) {
         match self {
             Self::Http1(client) => client.has_received("some").await,
             Self::Http2 { answered, .. } => answered.recv().await.expect("an answer"),
@@ -251,7 +251,7 @@ async fn world_of(server: SocketAddr, version: Version, moment: Moment, cause: C
 
 impl World {
     /// The places of the default resource that are taken.
-    fn places_taken(&self) -> u64 {
+    pub(super) fn places_taken(&self) -> u64 {
         self.engine.resource_stats(self.clock.now()).next().unwrap().in_flight
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_clock::{Clock, ManualClock};
 use tidegate_overload::LatencyStats;
+use tidegate_policy::policy::proxy::RouteHold;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -25,9 +26,16 @@ impl World {
 }
 
 async fn world(server: std::net::SocketAddr) -> World {
+    held(server, RouteHold::End).await
+}
+
+/// A world whose requests keep their places for so long.
+async fn held(server: std::net::SocketAddr, hold: RouteHold) -> World {
     let mut config = loopback();
     config.listen(ListenerRole::Proxy, "127.0.0.1:0".parse().unwrap());
-    config.proxying = ProxyConfig::open(to(&[server], route("api"))).unwrap();
+    let mut route = route("api");
+    route.hold = hold;
+    config.proxying = ProxyConfig::open(to(&[server], route)).unwrap();
     World::in_flight(10, config).await
 }
 
@@ -40,6 +48,51 @@ async fn read_until(stream: &mut TcpStream, end: &[u8]) {
 
 #[tokio::test]
 async fn the_first_byte_is_the_head_of_the_answer_and_the_end_is_that_of_its_body() {
+    let (world, rest) = slow_world(RouteHold::End).await;
+    let mut stream = begun(&world).await;
+    world.clock.advance(20 * MS);
+    rest.add_permits(1);
+    read_until(&mut stream, b"k").await;
+    world.settled().await;
+    let latency = world.latency();
+    assert_eq!((latency.first_byte, latency.end), (Some(30 * MS), Some(50 * MS)));
+    assert_eq!((latency.succeeded, latency.failed), (1, 0));
+
+    // A client that goes away within the body cuts the work short.
+    drop(begun(&world).await);
+    world.settled().await;
+    assert_eq!(world.latency(), latency, "no sample");
+}
+
+#[tokio::test]
+async fn issue_39_the_sample_of_a_stream_ends_at_its_first_byte_however_the_stream_ends() {
+    let (world, rest) = slow_world(RouteHold::FirstByte).await;
+    let mut stream = begun(&world).await;
+    let latency = world.latency();
+    assert_eq!((latency.first_byte, latency.end), (Some(30 * MS), Some(30 * MS)));
+    assert_eq!((latency.succeeded, latency.failed), (1, 0));
+    world.clock.advance(20 * MS);
+    rest.add_permits(1);
+    read_until(&mut stream, b"k").await;
+    world.settled().await;
+    assert_eq!(world.latency(), latency, "its end is no further sample");
+
+    drop(begun(&world).await);
+    world.settled().await;
+    assert_eq!(world.latency().succeeded, 2, "its client left after the first byte");
+    assert_eq!(world.latency().end, Some(30 * MS));
+}
+
+/// A request whose answer has begun.
+async fn begun(world: &World) -> TcpStream {
+    let mut stream = TcpStream::connect(world.proxy()).await.unwrap();
+    stream.write_all(get("/", "x-user: ada\r\n").as_bytes()).await.unwrap();
+    read_until(&mut stream, b"\r\n\r\no").await;
+    stream
+}
+
+/// A world whose server answers after 30 ms with half of a body; each permit sends another half.
+async fn slow_world(hold: RouteHold) -> (World, Arc<Semaphore>) {
     let clock: Arc<OnceLock<Arc<ManualClock>>> = Arc::default();
     let rest = Arc::new(Semaphore::new(0));
     let (works, allowed) = (Arc::clone(&clock), Arc::clone(&rest));
@@ -55,26 +108,9 @@ async fn the_first_byte_is_the_head_of_the_answer_and_the_end_is_that_of_its_bod
         }
     })
     .await;
-    let world = world(server).await;
+    let world = held(server, hold).await;
     clock.set(Arc::clone(&world.clock)).unwrap();
-    let mut stream = TcpStream::connect(world.proxy()).await.unwrap();
-    stream.write_all(get("/", "x-user: ada\r\n").as_bytes()).await.unwrap();
-    read_until(&mut stream, b"\r\n\r\no").await;
-    world.clock.advance(20 * MS);
-    rest.add_permits(1);
-    read_until(&mut stream, b"k").await;
-    world.settled().await;
-    let latency = world.latency();
-    assert_eq!((latency.first_byte, latency.end), (Some(30 * MS), Some(50 * MS)));
-    assert_eq!((latency.succeeded, latency.failed), (1, 0));
-
-    // A client that goes away within the body cuts the work short.
-    let mut stream = TcpStream::connect(world.proxy()).await.unwrap();
-    stream.write_all(get("/", "x-user: ada\r\n").as_bytes()).await.unwrap();
-    read_until(&mut stream, b"\r\n\r\no").await;
-    drop(stream);
-    world.settled().await;
-    assert_eq!(world.latency(), latency, "no sample");
+    (world, rest)
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use crate::world::{World, loopback};
 const LENGTH: usize = 16 << 20;
 
 /// A server that answers every request with much, and sends it as fast as it is taken.
-async fn generous() -> SocketAddr {
+pub(super) async fn generous() -> SocketAddr {
     serve(|mut connection| async move {
         while connection.request().await.is_some() {
             connection.send(format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n")).await;
@@ -44,7 +44,7 @@ async fn attentive(route: Route) -> World {
 }
 
 /// A client of HTTP/2 that lets each stream send `window` bytes.
-async fn http2(world: &World, window: u32) -> TcpStream {
+pub(super) async fn http2(world: &World, window: u32) -> TcpStream {
     let mut stream = TcpStream::connect(world.proxy()).await.unwrap();
     stream.set_nodelay(true).unwrap();
     stream.write_all(PREFACE).await.unwrap();
@@ -64,7 +64,7 @@ async fn next_frame(stream: &mut TcpStream) -> (u8, u32, Vec<u8>) {
 }
 
 /// Reads until a frame of this kind comes on this stream.
-async fn until_frame(stream: &mut TcpStream, kind: u8, id: u32) -> Vec<u8> {
+pub(super) async fn until_frame(stream: &mut TcpStream, kind: u8, id: u32) -> Vec<u8> {
     loop {
         let (got, on, payload) = next_frame(stream).await;
         if (got, on) == (kind, id) {
