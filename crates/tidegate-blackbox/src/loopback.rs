@@ -2,6 +2,7 @@
 //! own, until the process ends.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
@@ -9,7 +10,7 @@ use std::thread;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -37,10 +38,13 @@ pub(crate) fn start<F: Future<Output = ()> + Send + 'static>(
 }
 
 /// Serves HTTP/1.1 on a connection until its end. A request whose client leaves is dropped.
-pub(crate) async fn serve_http<F: Future<Output = Response<Full<Bytes>>> + Send>(
+pub(crate) async fn serve_http<F, B>(
     stream: TcpStream,
     respond: impl Fn(Request<Incoming>) -> F + Send + Sync,
-) {
+) where
+    F: Future<Output = Response<B>> + Send,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
     let service = service_fn(|request| {
         let response = respond(request);
         async { Ok::<_, Infallible>(response.await) }

@@ -8,4 +8,5 @@ pub(crate) mod idleness;
 pub(crate) mod neighbour;
 pub(crate) mod rates;
 pub(crate) mod step;
+pub(crate) mod streams;
 pub(crate) mod waits;

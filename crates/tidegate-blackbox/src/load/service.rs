@@ -6,23 +6,32 @@
 //! its clients. Its work is sleep: it takes no processor time from the daemon that is measured.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io::Result;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Frame, Incoming};
 use serde_json::json;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{Interval, interval, sleep};
 
 use crate::loopback::{self, ok, serve_http};
 
 /// The path whose answer is [`ServiceCounts`]; it takes no worker.
 pub const COUNTS_PATH: &str = "/counts";
+
+/// The path whose answer is an endless list of events; it takes no worker.
+pub const EVENTS_PATH: &str = "/events";
+
+/// The time between two events.
+const EVENT_GAP: Duration = Duration::from_millis(200);
 
 /// How late the end of a connection may be noticed. The proxy gives a place back and closes the
 /// connection of the request at the same time, so the request that gets the place may be read
@@ -181,7 +190,31 @@ impl Drop for AttendedRequest {
     }
 }
 
-async fn respond(request: Request<Incoming>, workers: Arc<Workers>) -> Response<Full<Bytes>> {
+/// Events without end.
+#[derive(Debug)]
+struct Events(Interval);
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_tick(cx).map(|_| Some(Ok(Frame::data(Bytes::from_static(b"data: tick\n\n")))))
+    }
+}
+
+async fn respond(request: Request<Incoming>, workers: Arc<Workers>) -> Response<Either<Full<Bytes>, Events>> {
+    if request.uri().path() == EVENTS_PATH {
+        return Response::new(Either::Right(Events(interval(EVENT_GAP))));
+    }
+    answer(request, workers).await.map(Either::Left)
+}
+
+/// The answer to a request that ends.
+async fn answer(request: Request<Incoming>, workers: Arc<Workers>) -> Response<Full<Bytes>> {
     if request.uri().path() == COUNTS_PATH {
         let counts = workers.counts(Instant::now());
         return ok(json!([

@@ -1,6 +1,8 @@
 //! The table of the experiments.
 
-use crate::load::experiments::{authorize, crashes, factors, feature_steps, neighbour, rates, step, waits};
+use crate::load::experiments::{
+    authorize, crashes, factors, feature_steps, neighbour, rates, step, streams, waits,
+};
 use crate::trial::{Pace, Repetition, Trial};
 
 macro_rules! experiments {
@@ -34,6 +36,8 @@ pub const EXPERIMENTS: &[Trial] = experiments! {
         "kill -9 and restart of the daemon at 5 times the capacity";
     "authorize" Trial authorize::run:
         "a daemon that is asked only by /v1/authorize, 100 times a second";
+    "streams" Run streams::run:
+        "four endless streams on four places, beside 100 short requests a second";
     "waits" Trial waits::run:
         "a client that opens 1 000 requests, which wait, and leaves";
 };
