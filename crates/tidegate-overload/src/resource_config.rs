@@ -73,8 +73,7 @@ impl ResourceConfig {
     /// The largest bound: a million requests in flight.
     pub const IN_FLIGHT_MAX: u64 = 1_000_000;
 
-    /// The most streams unless told otherwise: at about 60 KiB for the two connections of each, as
-    /// much memory as waiting requests may have.
+    /// The most streams unless told otherwise: 76 MiB of connections through the reverse proxy.
     pub const STREAMS: u64 = 1000;
 
     /// The largest bound on streams.
