@@ -186,7 +186,8 @@ impl Driver {
         self.return_settled(settled);
     }
 
-    /// The answer to the requests of a permit begins: those that are streams give their places back.
+    /// The answer to the requests of a permit begins: those that are streams give their places
+    /// back.
     pub fn begin_answer(&self, permit: &mut Permit, completion: impl Into<Completion>) {
         self.engine().begin_answer(permit, completion, self.now());
     }

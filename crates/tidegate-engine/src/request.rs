@@ -74,10 +74,10 @@ pub struct Request<'a> {
     /// `false` takes no place of its resource and waits for none: the place would be returned with
     /// the answer or when the permit expires, neither of which is the end of the work.
     pub end_known: bool,
-    /// Whether its work is a stream, such as a list of events or a long poll: it keeps its place until
-    /// [`Engine::begin_answer`](crate::Engine::begin_answer) and counts among the streams of its
-    /// resource from its admission until it is settled. Default false. Without meaning where the end
-    /// of its work is not known.
+    /// Whether its work is a stream, such as a list of events or a long poll: it keeps its place
+    /// until [`Engine::begin_answer`](crate::Engine::begin_answer), and counts among the streams of
+    /// its resource from its admission until it is settled. Default false. Without meaning where
+    /// the end of its work is not known.
     pub is_stream: bool,
 }
 

@@ -96,8 +96,8 @@ impl OfferOutcome {
     }
 
     /// Whether a request that ended so was no demand on the system: it must not use up what the
-    /// cursor admits. One that expired or was cancelled was demand that could not be served; one that
-    /// was refused for want of a stream lacked no place.
+    /// cursor admits. One that expired or was cancelled was demand that could not be served; one
+    /// that was refused for want of a stream lacked no place.
     pub(crate) const fn is_no_demand(self) -> bool {
         matches!(
             self,

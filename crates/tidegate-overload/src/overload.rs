@@ -250,9 +250,9 @@ impl Overload {
         self.resource(resource).set_shares(shares.clone());
     }
 
-    /// Sets the namespaces of which requests become streams of a resource, in place of earlier ones;
-    /// to be set after [`Overload::set_namespace_shares`], by which their parts are. None, the
-    /// default: the bound is not divided.
+    /// Sets the namespaces of which requests become streams of a resource, in place of earlier
+    /// ones; to be set after [`Overload::set_namespace_shares`], by which their parts are. None,
+    /// the default: the bound is not divided.
     pub fn set_stream_namespaces(&self, resource: ResourceId, namespaces: impl IntoIterator<Item = u32>) {
         self.resource(resource).set_stream_namespaces(namespaces);
     }
@@ -317,8 +317,8 @@ impl Overload {
         Ok(permit)
     }
 
-    /// Counts a request that may become a stream of its resource: from its first byte on it keeps no
-    /// place. The refusal of one too many, which is not [demand](Overload::end).
+    /// Counts a request that may become a stream of its resource: from its first byte on it keeps
+    /// no place. The refusal of one too many, which is not [demand](Overload::end).
     pub fn open_stream(&self, record: &RequestRecord) -> Result<StreamPermit, Shed> {
         self.resource(record.resource()).open_stream(record.resource(), record.level())
     }

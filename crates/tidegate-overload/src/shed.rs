@@ -27,8 +27,8 @@ pub struct Shed {
 }
 
 impl Shed {
-    /// The mechanism that refuses: `admission_cursor`, `in_flight`, `streams`, `pace`, `queue_delay`
-    /// or `queue`.
+    /// The mechanism that refuses: `admission_cursor`, `in_flight`, `streams`, `pace`,
+    /// `queue_delay` or `queue`.
     pub const fn name(&self) -> &'static str {
         self.mechanism.as_str()
     }

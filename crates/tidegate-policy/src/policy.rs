@@ -143,8 +143,8 @@ impl Policy {
         features.fold(builder, |builder, one| builder.feature(one.clone()))
     }
 
-    /// The namespaces of the routes whose requests become streams of this resource, without order; a
-    /// namespace of several such routes comes several times.
+    /// The namespaces of the routes whose requests become streams of this resource, without order;
+    /// a namespace of several such routes comes several times.
     pub fn stream_namespaces<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a str> {
         let routes = self
             .proxy

@@ -92,8 +92,8 @@ pub struct RefusedKeyBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LimitCountBody {
-    /// The limit, or the mechanism of the overload plane: `admission_cursor`, `in_flight`, `streams`,
-    /// `pace`, `queue_delay`, `queue` or `deadline`.
+    /// The limit, or the mechanism of the overload plane: `admission_cursor`, `in_flight`,
+    /// `streams`, `pace`, `queue_delay`, `queue` or `deadline`.
     pub limit: String,
     /// The class of the requests; absent for a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]

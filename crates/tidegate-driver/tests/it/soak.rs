@@ -70,8 +70,8 @@ async fn call(admission: Admission, mut caller: CallerRequest) {
 async fn ten_thousand_requests_with_disconnects_panics_reloads_and_drains_leave_nothing_held() {
     let began = tokio::time::Instant::now();
     let world = soak(0x7469_6465_6761_7465, open, call).await;
-    // A limit that refuses lets nearly every request wait, and few are denied in the end. There is no
-    // fair queue, no request without a known end, and no stream.
+    // A limit that refuses lets nearly every request wait, and few are denied in the end. There is
+    // no fair queue, no request without a known end, and no stream.
     let absent = [
         OfferOutcome::QueueDelay,
         OfferOutcome::OutOfPace,

@@ -23,10 +23,10 @@ pub(crate) struct ResourceConfig {
     /// its end is reported: in the proxy, in a layer, and by `check` with a permit. Elsewhere
     /// requests take no place and are paced by rate.
     pub(crate) concurrency: ConcurrencyEntry,
-    /// The most streams at once, 1 to 1000000: answers of routes with `hold: first_byte`, from their
-    /// admission until their end. A request that would become one too many is refused. Where routes
-    /// of several namespaces have streams, each namespace has its part of them by `shares`, which no
-    /// other can take. Default: `1000`.
+    /// The most streams at once, 1 to 1000000: answers of routes with `hold: first_byte`, from
+    /// their admission until their end. A request that would become one too many is refused. Where
+    /// routes of several namespaces have streams, each namespace has its part of them by `shares`,
+    /// which no other can take. Default: `1000`.
     pub(crate) streams: Option<u64>,
     /// Whether the members of a fleet share `concurrency`, `streams` and the bounds of `queue`.
     /// Default: `full`.

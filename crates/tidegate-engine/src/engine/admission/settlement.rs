@@ -37,9 +37,9 @@ impl Engine {
         Settled { batches: self.each_in_batches(&operations), has_lost_place, loans }
     }
 
-    /// The answer to the requests of a permit begins: those that are [streams] give their
-    /// places back. What was measured of them until now counts as their sample of latency, by
-    /// `completion`; their settlement adds none. Nothing happens for others, or a second time.
+    /// The answer to the requests of a permit begins: those that are [streams] give their places
+    /// back. The time until now is their sample of latency, by `completion`; their settlement adds
+    /// none. Nothing happens for others, or a second time.
     ///
     /// [streams]: crate::Request::is_stream
     pub fn begin_answer(&self, permit: &mut Permit, completion: impl Into<Completion>, now: Timestamp) {

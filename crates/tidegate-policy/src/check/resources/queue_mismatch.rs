@@ -17,8 +17,8 @@ use crate::raw::text_or::TextOr;
 /// The waits by class, from the least important one.
 type Waits = [Duration; Class::ALL.len()];
 
-/// Warns about the queue of each resource, beside what the checks made it of. `routes` and resources
-/// have no problem.
+/// Warns about the queue of each resource, beside what the checks made it of. `routes` and
+/// resources have no problem.
 pub(in crate::check) fn warn_all<'a>(
     resources: impl Iterator<Item = (&'a ResourcePolicy, &'a ResourceConfig)>,
     routes: &[Route],
