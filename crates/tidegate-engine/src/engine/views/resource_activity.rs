@@ -6,8 +6,8 @@ use tidegate_overload::{Cursor, RecentActivity, ResourceId};
 use crate::engine::Engine;
 
 impl Engine {
-    /// The requests of the last ten seconds at a resource, by class and namespace; `None` without an
-    /// overload plane.
+    /// The requests of the last ten seconds at a resource, by class and namespace; `None` without
+    /// an overload plane.
     pub fn recent_activity(&self, resource: ResourceId) -> Option<RecentActivity> {
         Some(self.overload()?.resource(resource).recent_activity())
     }
