@@ -192,9 +192,9 @@ impl Drop for AttendedRequest {
 
 /// Events without end.
 #[derive(Debug)]
-struct Events(Interval);
+struct EventStreamBody(Interval);
 
-impl Body for Events {
+impl Body for EventStreamBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -206,9 +206,12 @@ impl Body for Events {
     }
 }
 
-async fn respond(request: Request<Incoming>, workers: Arc<Workers>) -> Response<Either<Full<Bytes>, Events>> {
+async fn respond(
+    request: Request<Incoming>,
+    workers: Arc<Workers>,
+) -> Response<Either<Full<Bytes>, EventStreamBody>> {
     if request.uri().path() == EVENTS_PATH {
-        return Response::new(Either::Right(Events(interval(EVENT_GAP))));
+        return Response::new(Either::Right(EventStreamBody(interval(EVENT_GAP))));
     }
     answer(request, workers).await.map(Either::Left)
 }

@@ -30,14 +30,14 @@ const SHORT: Stream =
     Stream { path: "/", tenant: "gold", class: "critical", mean_work: Duration::from_millis(20), seed: 5 };
 
 /// A daemon whose streams keep their places as `hold` says.
-struct Bed<'run> {
+struct StreamTestbed<'run> {
     daemon: Daemon<'run>,
     proxy: SocketAddr,
     /// Ends when this is dropped.
     _app: ServiceProcess,
 }
 
-impl<'run> Bed<'run> {
+impl<'run> StreamTestbed<'run> {
     fn start(context: &'run RunContext, hold: &str) -> Result<Self, Failure> {
         let (app, proxy) = (ServiceProcess::start(PLACES)?, free_address()?);
         let daemon = Daemon::start(context, &policy(hold, proxy, app.address()))?;
@@ -76,7 +76,7 @@ pub(crate) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), F
     let mut answered = |name: &str, hold: &str, streams: usize| -> Result<f64, Failure> {
         let (mut open_after, mut left_after) = (0.0, 0.0);
         let measured = || {
-            let bed = Bed::start(context, hold)?;
+            let bed = StreamTestbed::start(context, hold)?;
             let clients: Vec<_> = (0..streams).map(|_| bed.open_stream()).collect::<Result<_, _>>()?;
             let run = bed.load(&schedule)?;
             if hold == "first_byte" {

@@ -45,7 +45,7 @@ async fn world(server: SocketAddr, version: Version, route: Route, resource: &Re
     World::with_resource(resource, config).await
 }
 
-/// A server that changes to the protocol it is offered, and says something.
+/// A server that switches to the protocol that the client offers, and then sends a line.
 async fn obliging() -> SocketAddr {
     serve(|mut connection| async move {
         if connection.request().await.is_some() {
