@@ -8,6 +8,7 @@ mod terminal_plot;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tidegate_core::Class;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::resources::{RatesBody, RecentBody, ResourceBody, ResourcesBody, SignalBody, TimesBody};
 use tidegate_wire::text::shortened;
@@ -77,12 +78,11 @@ fn headline(resource: &ResourceBody) -> String {
         cursor.pinned_until.as_ref().map_or_else(String::new, |until| format!(", pinned until {until}"));
     let served = match cursor.position {
         0 => "serves all classes".to_owned(),
-        _ if cursor.cohorts_change.is_empty() => {
-            format!("serves {} from cohort {} up", cursor.class, cursor.cohort)
-        }
+        _ if cursor.cohorts_change.is_empty() => format!("serves {}", lowest(&cursor.class, cursor.cohort)),
         _ => format!(
-            "serves {} from cohort {} up, other tenants from {} on",
-            cursor.class, cursor.cohort, cursor.cohorts_change
+            "serves {}, other tenants from {} on",
+            lowest(&cursor.class, cursor.cohort),
+            cursor.cohorts_change
         ),
     };
     format!(
@@ -165,7 +165,10 @@ fn namespaces(recent: &RecentBody) -> String {
         let [offered, admitted, shed, expired, cancelled, denied, off] = rate_cells(&row.rates);
         let serves = match (row.cursor / COHORTS, row.cursor % COHORTS) {
             (0, 0) => "all".to_owned(),
-            (class, cohort) => format!("{} from cohort {cohort} up", CLASSES[usize::from(class.min(3))]),
+            (class, cohort) => {
+                let class = Class::ALL.get(usize::from(class)).map_or("no class", |class| class.as_str());
+                lowest(class, cohort)
+            }
         };
         columns.push([
             name.into(),
@@ -184,10 +187,13 @@ fn namespaces(recent: &RecentBody) -> String {
     columns.text()
 }
 
-/// The classes, the least important first, as cursors number them.
-const CLASSES: [&str; 4] = ["sheddable", "sheddable_plus", "critical", "critical_plus"];
-/// The cohorts of a class.
+/// The cohorts of a class, as cursors number them.
 const COHORTS: u16 = 128;
+
+/// The least important requests that a cursor lets in.
+fn lowest(class: &str, cohort: u16) -> String {
+    format!("{class} from cohort {cohort} up")
+}
 
 fn rate_cells(rates: &RatesBody) -> [String; 7] {
     let RatesBody { offered, admitted, shed, expired, cancelled, denied, disabled, .. } = rates;

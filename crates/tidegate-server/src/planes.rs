@@ -158,9 +158,11 @@ impl PlaneSettings {
 
     /// Fails when the policy has no resource of this name.
     pub(crate) fn check_resource(&self, name: &str) -> Result<(), Fault> {
-        if self.0.resources.contains_key(name) {
-            return Ok(());
-        }
+        if self.0.resources.contains_key(name) { Ok(()) } else { Err(self.unknown_resource(name)) }
+    }
+
+    /// The fault of a name that no resource of the policy has.
+    pub(crate) fn unknown_resource(&self, name: &str) -> Fault {
         let what = format!("resource \"{}\" does not exist", shortened(name, SHOWN_BYTES));
         let fix =
             match (nearest(name, self.0.resources.keys().map(String::as_str)), &self.known_resources()[..]) {
@@ -168,7 +170,7 @@ impl PlaneSettings {
                 (None, []) => "leave `resource` out, or add it under `resources:` of the policy".to_owned(),
                 (None, known) => format!("use one of {}", known.join(", ")),
             };
-        Err(Fault::new(FaultCode::UnknownResource, what).field("resource").fix(fix))
+        Fault::new(FaultCode::UnknownResource, what).field("resource").fix(fix)
     }
 
     fn known_resources(&self) -> Vec<&str> {

@@ -82,10 +82,9 @@ impl RequestScope<'_> {
 
     /// Answers `GET /v1/resources/{name}`.
     fn resource(&self, name: &str) -> Result<Reply, Fault> {
-        self.in_force.config.planes.check_resource(name)?;
         let (engine, now) = (&self.in_force.engine, self.daemon.clock.now());
         let stats = engine.resource_stats(now).find(|stats| stats.name == Some(name));
-        let stats = stats.expect("the engine has each resource of its policy");
+        let stats = stats.ok_or_else(|| self.in_force.config.planes.unknown_resource(name))?;
         Ok(reply::json(StatusCode::OK, &body(name, &stats, engine, now)))
     }
 
