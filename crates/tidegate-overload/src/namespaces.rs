@@ -14,6 +14,16 @@ pub(crate) enum NamespaceKey {
     Rest,
 }
 
+impl NamespaceKey {
+    /// The number; `None` for those that are not told apart.
+    pub(crate) const fn number(self) -> Option<u32> {
+        match self {
+            Self::Exact(number) => Some(number),
+            Self::Rest => None,
+        }
+    }
+}
+
 /// The shares of the namespaces in each class of a resource: within a class, a namespace is served
 /// in proportion to its share while others wait. Default: equal shares.
 ///

@@ -92,7 +92,10 @@ impl ActivityWindow {
         let waits = core::mem::take(&mut self.waits);
         for class in Class::ALL {
             let at = class as usize;
-            slots.take_place_times(class, &mut second.place_times[at]);
+            // Most resources are idle at most ticks, and a histogram has hundreds of counts.
+            if ticks.iter().any(|tick| tick.ended[at] > 0) {
+                slots.take_place_times(class, &mut second.place_times[at]);
+            }
             second.waits[at].merge(&waits[at]);
         }
         if is_gap {
@@ -119,12 +122,10 @@ impl ActivityWindow {
                 all.merge(more);
             }
         }
-        let rows = rows.into_iter().map(|((namespace, class), counts)| {
-            let namespace = match namespace {
-                NamespaceKey::Exact(number) => Some(number),
-                NamespaceKey::Rest => None,
-            };
-            ActivityRow { namespace, class, counts }
+        let rows = rows.into_iter().map(|((namespace, class), counts)| ActivityRow {
+            namespace: namespace.number(),
+            class,
+            counts,
         });
         recent.rows = rows.collect();
         recent

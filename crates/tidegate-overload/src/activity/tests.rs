@@ -10,13 +10,13 @@ use crate::{
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 const HELD: Duration = Duration::from_millis(20);
 
-struct Service {
+struct ServedResource {
     overload: Overload,
     resource: ResourceId,
     tick_due: Timestamp,
 }
 
-impl Service {
+impl ServedResource {
     fn new(places: u64) -> Self {
         let overload = Overload::builder(7).default_resource(ResourceConfig::new(places)).build().unwrap();
         let resource = overload.find(None).unwrap();
@@ -54,7 +54,7 @@ fn after(span: Duration) -> Timestamp {
 #[test]
 fn rates_of_classes_and_namespaces_agree_with_those_who_ask_within_two_percent() {
     for rate in [200_u32, 2000] {
-        let mut service = Service::new(100);
+        let mut service = ServedResource::new(100);
         for request in 0..60 * rate {
             let now = after(Duration::from_secs(1) * request / rate);
             service.tick_until(now);
@@ -92,7 +92,7 @@ fn rates_of_classes_and_namespaces_agree_with_those_who_ask_within_two_percent()
 
 #[test]
 fn what_is_older_than_ten_seconds_or_before_a_gap_is_forgotten() {
-    let mut service = Service::new(10);
+    let mut service = ServedResource::new(10);
     service.tick_until(START);
     service.request(1, Class::Critical, OfferOutcome::Admitted, START);
     service.tick_until(after(Duration::from_secs(9)));
@@ -116,7 +116,7 @@ fn what_is_older_than_ten_seconds_or_before_a_gap_is_forgotten() {
 
 #[test]
 fn requests_that_a_limit_refuses_are_no_load_and_waits_are_of_what_was_served() {
-    let mut service = Service::new(10);
+    let mut service = ServedResource::new(10);
     service.tick_until(START);
     for _ in 0..10 {
         service.request(1, Class::Critical, OfferOutcome::Denied, START);

@@ -15,7 +15,7 @@ impl ThresholdEntry {
     /// Takes in the load of a tick and says whether it is at the threshold for long enough.
     pub(crate) fn observe(&mut self, load: f64, threshold: f64) -> bool {
         self.ticks = if load >= threshold { self.ticks.saturating_add(1) } else { 0 };
-        self.ticks >= ENTER_TICKS || (self.ticks > 0 && load > ENTER_AT_ONCE * threshold)
+        self.ticks >= ENTER_TICKS || load > ENTER_AT_ONCE * threshold
     }
 
     /// Takes in a tick that says nothing of the load.

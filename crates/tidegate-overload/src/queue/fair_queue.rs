@@ -251,13 +251,7 @@ impl FairQueue {
     pub fn waiting(&self) -> impl Iterator<Item = (Option<u32>, Class, u64)> + '_ {
         let classes = Class::ALL.into_iter().zip(&self.classes);
         classes.flat_map(|(class, queue)| {
-            queue.ready().map(move |(namespace, _, queue)| {
-                let number = match namespace {
-                    NamespaceKey::Exact(number) => Some(number),
-                    NamespaceKey::Rest => None,
-                };
-                (number, class, queue.count() as u64)
-            })
+            queue.ready().map(move |(namespace, _, queue)| (namespace.number(), class, queue.count() as u64))
         })
     }
 

@@ -560,16 +560,18 @@ impl<B> WaitingRoom<B> {
     /// Returns the request to be called: the one that became the next of its line. `None` if the
     /// request was not the next one or has no position any more.
     pub fn leave(&mut self, position: Position) -> Option<Position> {
-        let Waiter { group, bytes, .. } = self.waiter(position)?;
-        self.give_back(position, group, bytes);
-        self.remove(position, Departure::Cancelled)?.1
+        self.depart(position, Departure::Cancelled)
     }
 
     /// Takes a request out that is refused; as [`WaitingRoom::leave`].
     pub fn refused(&mut self, position: Position) -> Option<Position> {
+        self.depart(position, Departure::Refused)
+    }
+
+    fn depart(&mut self, position: Position, departure: Departure) -> Option<Position> {
         let Waiter { group, bytes, .. } = self.waiter(position)?;
         self.give_back(position, group, bytes);
-        self.remove(position, Departure::Refused)?.1
+        self.remove(position, departure)?.1
     }
 
     /// Takes a request out everywhere but in the shares; what was kept beside it, and the request
