@@ -64,7 +64,7 @@ pub fn free_port() -> u16 {
 /// A locked file that stands for the port; `None` if somebody else has it. The system lets go of it
 /// when the process ends.
 fn reserve(port: u16) -> Option<File> {
-    let file = File::create(std::env::temp_dir().join(format!("tidegate-redis-port-{port}"))).ok()?;
+    let file = File::create(std::env::temp_dir().join(format!("tidegate-port-{port}"))).ok()?;
     file.try_lock().ok()?;
     Some(file)
 }

@@ -23,7 +23,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use regex::Regex;
-use tidegate_test_support::TemporaryFolder;
+use tidegate_test_support::{TemporaryFolder, free_port};
 
 use super::{Block, documents, root};
 
@@ -314,12 +314,9 @@ impl Stage {
         std::fs::write(path("bin/tidegate"), WRAPPER).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(path("bin/tidegate"), executable).unwrap();
-        // All are bound before one is let go, so that they differ.
-        let listeners = PORTS.map(|_| std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap());
-        let ports = PORTS
-            .iter()
-            .zip(&listeners)
-            .map(|(default, listener)| Port::new(default, listener.local_addr().unwrap().port()));
+        // Reserved: a daemon that a page stops and starts again finds its port free, and no page talks
+        // to a server of another test.
+        let ports = PORTS.iter().map(|default| Port::new(default, free_port()));
         Self { ports: ports.collect(), folder }
     }
 
