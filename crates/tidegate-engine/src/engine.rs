@@ -6,8 +6,8 @@ mod admission;
 mod views;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 use tidegate_capacity::plan::Plan;
@@ -48,6 +48,7 @@ use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
 use crate::planes::Planes;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
+use crate::rehearsal::{Rehearsal, RehearsalState};
 use crate::waiting_room::Room;
 
 /// The settings that all namespaces of an engine share.
@@ -205,6 +206,7 @@ impl EngineBuilder {
             room,
             leases: leases.map(|leases| Leases::new(leases, config.table.seed)),
             undos: Outbox::default(),
+            rehearsal: OnceLock::new(),
             meter: metering
                 .map(|(metering, since)| Arc::new(UsageMeter::new(metering, config.table.seed, since))),
             config,
@@ -266,6 +268,8 @@ pub struct Engine {
     pub(crate) only_limits_decide: bool,
     /// `None` without a meter.
     pub(crate) metering: Option<Arc<MeterRows>>,
+    /// The rehearsal of the resources in shadow mode; `None` without any.
+    pub(crate) rehearsal: Option<Arc<Rehearsal>>,
 }
 
 /// The state that all engines of one daemon share, whatever their limits.
@@ -286,6 +290,8 @@ pub(crate) struct Shared {
     /// The meter of all requests; `None` where nothing is metered.
     pub(crate) meter: Option<Arc<UsageMeter>>,
     pub(crate) config: EngineConfig,
+    /// The state of the rehearsals of resources in shadow mode, once there are any.
+    pub(crate) rehearsal: OnceLock<RehearsalState>,
     /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.
     batches: AtomicU64,
     batch_epoch: u64,
@@ -295,6 +301,35 @@ pub(crate) struct Shared {
     /// Until when something counts that this member has decided alone, in nanoseconds; 0 if nothing
     /// ever did.
     alone_until: AtomicU64,
+}
+
+impl Shared {
+    /// The state of an engine that decides on stand-ins: with the same table, in which they have no
+    /// counters, and a waiting room of the same bounds.
+    pub(crate) fn for_rehearsal(&self) -> Self {
+        let seed = self.config.table.seed;
+        let config = EngineConfig { permits_max: 0, asks_store: false, leases: None, ..self.config };
+        let room = Room::new(self.room.bounds());
+        Self {
+            table: Arc::clone(&self.table),
+            kept: KeptPermits::new(0, config.permit_key, seed),
+            capacity_control: CapacityControl::new(seed[0]),
+            refunds: RefundKeys::new(0, seed),
+            blocks: KnownBlocks::new(seed),
+            feature_pins: FeaturePins::default(),
+            batches: AtomicU64::new(1),
+            batch_epoch: hasher(seed).hash_one("stand-ins"),
+            generations: AtomicU32::new(0),
+            members: AtomicU32::new(1),
+            alone_until: AtomicU64::new(0),
+            room: crate::sync::Arc::new(room),
+            leases: None,
+            undos: Outbox::default(),
+            meter: None,
+            rehearsal: OnceLock::new(),
+            config,
+        }
+    }
 }
 
 /// Something the engine should know of that is not a request.
@@ -559,7 +594,7 @@ impl Engine {
                 let (overload, resource) = self.known_resource(resource)?;
                 overload.resource(resource).report(instance, state, now)?;
                 // Places may have been added for requests that wait.
-                self.shared.room.returned(Obstacle::Place(resource));
+                self.room_of(resource).returned(Obstacle::Place(resource));
             }
             Event::Pin { resource, level, until } => {
                 let (overload, resource) = self.known_resource(resource)?;

@@ -51,6 +51,7 @@ mod place;
 mod planes;
 mod progress;
 mod refunds;
+mod rehearsal;
 mod request;
 mod stable_hash;
 mod sync;

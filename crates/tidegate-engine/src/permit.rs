@@ -17,6 +17,7 @@ use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
 use crate::meter::{MeterAccount, PermitAccount, RowsKey, RowsLink};
 use crate::place::{Loan, Place};
+use crate::rehearsal::Rehearsed;
 
 /// Everything that admitted requests hold, until it is settled, expires or is dropped: those of
 /// one request, or of several that were admitted together.
@@ -123,7 +124,7 @@ impl Permit {
     /// Whether it holds a place in flight, whose resource takes the end of the work as a sample of
     /// its latency.
     pub fn holds_place(&self) -> bool {
-        self.holds().iter().any(|one| one.place().is_some())
+        self.holds().iter().any(|one| one.place().is_some() || one.is_rehearsed())
     }
 
     /// Whether a place that it holds is given back when the answer begins: see
@@ -363,6 +364,8 @@ pub(crate) struct OtherHolds {
     pub(crate) stored: Option<Box<StoreCharge>>,
     /// The requests to call when what is lent comes back.
     pub(crate) loan: Option<Box<Loan>>,
+    /// Its stand-in at a resource in shadow mode.
+    pub(crate) rehearsed: Option<Box<Rehearsed>>,
 }
 
 impl Holds {
@@ -467,10 +470,15 @@ impl Holds {
             || self.stored().is_some_and(|stored| stored.fallback.is_some())
     }
 
+    /// Whether it has a stand-in at a resource in shadow mode, which learns the end of the work.
+    pub(crate) fn is_rehearsed(&self) -> bool {
+        self.other().is_some_and(|other| other.rehearsed.is_some())
+    }
+
     /// Whether there is a loan among them.
     pub(crate) fn lends(&self) -> bool {
         let stored_lends = self.stored().is_some_and(StoreCharge::lends);
-        self.limits.must_be_settled() || stored_lends || self.place().is_some()
+        self.limits.must_be_settled() || stored_lends || self.place().is_some() || self.is_rehearsed()
     }
 }
 

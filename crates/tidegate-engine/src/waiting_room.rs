@@ -144,6 +144,11 @@ impl Room {
         self.state().bounds = bounds;
     }
 
+    /// The bounds as they were set.
+    pub(crate) fn bounds(&self) -> RoomBounds {
+        self.state().bounds
+    }
+
     pub(crate) fn set_total_bytes(&self, bytes: usize) {
         self.state().total_bytes = bytes;
     }

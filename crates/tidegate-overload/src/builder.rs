@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::features::config::{FeatureConfig, FeatureConfigError};
+use crate::features::config::{FeatureConfig, FeatureConfigError, FeatureMode};
 use crate::features::feature_set::FeatureSet;
 use crate::levels::load_level::LevelThresholdsError;
 use crate::levels::signal::{SignalConfig, SignalSource};
@@ -12,7 +12,7 @@ use crate::overload::{Overload, ResourceSlot};
 use crate::places::adaptive_limit::AdaptiveLimitError;
 use crate::queue::fair_queue::QueueConfigError;
 use crate::resource::Resource;
-use crate::resource_config::ResourceConfig;
+use crate::resource_config::{ResourceConfig, ResourceMode};
 use crate::resource_id::ResourceId;
 
 /// The resources of an [`Overload`] plane to be.
@@ -143,6 +143,7 @@ impl OverloadBuilder {
                 Some(slot) => {
                     slot.resource.reconfigure(&config, Self::signals_of(&signals, name.as_deref()));
                     slot.is_configured = true;
+                    slot.is_shadow = config.mode == ResourceMode::Shadow;
                 }
                 None => fresh.push((name, config)),
             }
@@ -151,7 +152,8 @@ impl OverloadBuilder {
         for (name, config) in fresh {
             let own = Self::signals_of(&signals, name.as_deref());
             let resource = Arc::new(Resource::new(name.map(Arc::from), &config, members, own));
-            let slot = ResourceSlot { resource, is_configured: true };
+            let is_shadow = config.mode == ResourceMode::Shadow;
+            let slot = ResourceSlot { resource, is_configured: true, is_shadow };
             let is_unused = |slot: &ResourceSlot| !slot.is_configured && slot.resource.in_flight.count() == 0;
             unused += slots[unused..].iter().position(is_unused).unwrap_or(slots.len() - unused);
             match slots.get_mut(unused) {
@@ -281,7 +283,8 @@ impl OverloadBuilder {
 }
 
 /// The features, each with the number of its resource, which a check has found: the default one if
-/// it names none, and the only one where there is no default.
+/// it names none, and the only one where there is no default. Those of a resource in shadow mode are
+/// in shadow mode, too.
 fn features_of(features: Vec<FeatureConfig>, slots: &[ResourceSlot]) -> Vec<(FeatureConfig, ResourceId)> {
     let find = |name: Option<&str>| {
         let is_it = |slot: &ResourceSlot| {
@@ -291,8 +294,11 @@ fn features_of(features: Vec<FeatureConfig>, slots: &[ResourceSlot]) -> Vec<(Fea
         let default_one = slots.iter().position(is_default).filter(|_| name.is_none());
         default_one.or_else(|| slots.iter().position(is_it))
     };
-    let with_resource = |config: FeatureConfig| {
+    let with_resource = |mut config: FeatureConfig| {
         let found = find(config.resource.as_deref()).expect("the resource of each feature was checked");
+        if slots[found].is_shadow {
+            config.mode = FeatureMode::Shadow;
+        }
         (config, ResourceId(found as u16))
     };
     features.into_iter().map(with_resource).collect()

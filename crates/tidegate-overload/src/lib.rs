@@ -102,7 +102,7 @@ pub use queue::waiting_room::{
 };
 pub use request_record::RequestRecord;
 pub use resource::{InFlightPermit, Resource};
-pub use resource_config::ResourceConfig;
+pub use resource_config::{ResourceConfig, ResourceMode};
 pub use resource_id::ResourceId;
 pub use shed::{PlaceRefusal, Shed};
 pub use stats::ResourceStats;

@@ -38,11 +38,25 @@ pub enum OfferOutcome {
     Cancelled,
     /// It could not be decided because of an error.
     Failed,
+    /// A resource in shadow mode admitted it: enforced, its cursor would have shed it.
+    WouldBeShed,
+    /// The same for [`OfferOutcome::QueueDelay`].
+    WouldBeDelayed,
+    /// The same for [`OfferOutcome::OutOfPace`].
+    WouldBeOutOfPace,
+    /// The same for [`OfferOutcome::NoPlace`].
+    WouldLackPlace,
+    /// The same for [`OfferOutcome::NoStream`].
+    WouldLackStream,
+    /// The same for [`OfferOutcome::QueueFull`].
+    WouldFindQueueFull,
+    /// The same for [`OfferOutcome::Expired`].
+    WouldExpire,
 }
 
 impl OfferOutcome {
     /// All outcomes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 21] = [
         Self::Admitted,
         Self::Shed,
         Self::QueueDelay,
@@ -57,7 +71,57 @@ impl OfferOutcome {
         Self::Expired,
         Self::Cancelled,
         Self::Failed,
+        Self::WouldBeShed,
+        Self::WouldBeDelayed,
+        Self::WouldBeOutOfPace,
+        Self::WouldLackPlace,
+        Self::WouldLackStream,
+        Self::WouldFindQueueFull,
+        Self::WouldExpire,
     ];
+
+    /// The outcomes of requests that were admitted by resources in shadow mode, and that these would
+    /// have refused.
+    pub const WOULD: [Self; 7] = [
+        Self::WouldBeShed,
+        Self::WouldBeDelayed,
+        Self::WouldBeOutOfPace,
+        Self::WouldLackPlace,
+        Self::WouldLackStream,
+        Self::WouldFindQueueFull,
+        Self::WouldExpire,
+    ];
+
+    /// The outcome of a request that a resource in shadow mode has admitted, and that would have
+    /// ended in this one.
+    #[must_use]
+    pub const fn would(self) -> Self {
+        match self {
+            Self::Shed => Self::WouldBeShed,
+            Self::QueueDelay => Self::WouldBeDelayed,
+            Self::OutOfPace => Self::WouldBeOutOfPace,
+            Self::NoPlace => Self::WouldLackPlace,
+            Self::NoStream => Self::WouldLackStream,
+            Self::QueueFull => Self::WouldFindQueueFull,
+            Self::Expired => Self::WouldExpire,
+            other => other,
+        }
+    }
+
+    /// The name of the mechanism that would have refused a request with one of
+    /// [`OfferOutcome::WOULD`], as refusals name it; `None` for other outcomes.
+    pub const fn would_be_refused_by(self) -> Option<&'static str> {
+        match self {
+            Self::WouldBeShed => Some("admission_cursor"),
+            Self::WouldBeDelayed => Some("queue_delay"),
+            Self::WouldBeOutOfPace => Some("pace"),
+            Self::WouldLackPlace => Some("in_flight"),
+            Self::WouldLackStream => Some("streams"),
+            Self::WouldFindQueueFull => Some("queue_full"),
+            Self::WouldExpire => Some("deadline"),
+            _ => None,
+        }
+    }
 
     /// The outcome of a request that was refused for this reason.
     pub const fn of_refusal(reason: Reason) -> Self {
@@ -78,7 +142,14 @@ impl OfferOutcome {
     /// The outcome of the request.
     pub const fn of_request(self) -> RequestOutcome {
         match self {
-            Self::Admitted => RequestOutcome::Admitted,
+            Self::Admitted
+            | Self::WouldBeShed
+            | Self::WouldBeDelayed
+            | Self::WouldBeOutOfPace
+            | Self::WouldLackPlace
+            | Self::WouldLackStream
+            | Self::WouldFindQueueFull
+            | Self::WouldExpire => RequestOutcome::Admitted,
             Self::Shed
             | Self::QueueDelay
             | Self::OutOfPace
@@ -197,6 +268,11 @@ impl ClassStats {
     pub fn since(&self, before: &Self) -> Self {
         let of = |outcome: usize| self.outcomes[outcome].saturating_sub(before.outcomes[outcome]);
         Self { offered: self.offered.saturating_sub(before.offered), outcomes: core::array::from_fn(of) }
+    }
+
+    /// The requests that a resource in shadow mode admitted and would have refused.
+    pub fn would_be_refused(&self) -> u64 {
+        OfferOutcome::WOULD.into_iter().map(|outcome| self.count(outcome)).sum()
     }
 
     /// The requests that were refused because of the load: by the cursor or the delay of the queue,

@@ -108,8 +108,10 @@ pub struct Overload {
     /// The hash of each name and the resource, in order of the hashes.
     by_name: Box<[(u64, ResourceId)]>,
     seed: u64,
-    features: FeatureSet,
+    features: Arc<FeatureSet>,
     shared: Arc<SharedState>,
+    /// Whether it decides for stand-ins: see [`Overload::for_rehearsal`].
+    is_rehearsal: bool,
 }
 
 /// A resource, which planes made of each other share.
@@ -117,6 +119,8 @@ pub struct Overload {
 pub(crate) struct ResourceSlot {
     pub(crate) resource: Arc<Resource>,
     pub(crate) is_configured: bool,
+    /// Whether it is in shadow mode, and nobody is to ask it.
+    pub(crate) is_shadow: bool,
 }
 
 /// The instants of the ticks and the number of members, which planes made of each other share.
@@ -170,16 +174,47 @@ impl Overload {
             default_resource,
             resources: resources.into(),
             seed,
-            features,
+            features: Arc::new(features),
             shared,
+            is_rehearsal: false,
         }
+    }
+
+    /// The same plane for the stand-ins of requests that resources in shadow mode let through: it
+    /// decides as if these enforced. A stand-in that it refuses counts with the outcome of a request
+    /// that was admitted and [would have been refused](OfferOutcome::would). Its resources and
+    /// features are those of this plane, which ticks them.
+    #[must_use]
+    pub fn for_rehearsal(&self) -> Self {
+        let enforced = |slot: &ResourceSlot| ResourceSlot { is_shadow: false, ..slot.clone() };
+        Self {
+            resources: self.resources.iter().map(enforced).collect(),
+            default_resource: self.default_resource,
+            by_name: self.by_name.clone(),
+            seed: self.seed,
+            features: Arc::clone(&self.features),
+            shared: Arc::clone(&self.shared),
+            is_rehearsal: true,
+        }
+    }
+
+    /// Whether a resource is in shadow mode: requests pass it unseen, and its
+    /// [rehearsal](Self::for_rehearsal) decides on a stand-in of each.
+    #[inline]
+    pub fn is_shadow(&self, id: ResourceId) -> bool {
+        self.resources[usize::from(id.0)].is_shadow
+    }
+
+    /// The resources in shadow mode.
+    pub fn shadow_resources(&self) -> impl Iterator<Item = ResourceId> + '_ {
+        self.resources().map(|(id, _)| id).filter(|id| self.is_shadow(*id))
     }
 
     pub(crate) const fn seed(&self) -> u64 {
         self.seed
     }
 
-    pub(crate) const fn feature_set(&self) -> &FeatureSet {
+    pub(crate) fn feature_set(&self) -> &FeatureSet {
         &self.features
     }
 
@@ -370,7 +405,8 @@ impl Overload {
     pub fn end(&self, mut record: RequestRecord, outcome: OfferOutcome) {
         let (resource, level) = (self.resource(record.resource()), record.level());
         if let Some(offered_at) = record.offered_at() {
-            resource.record(record.slot(), level.class(), outcome);
+            let counted = if self.is_rehearsal { outcome.would() } else { outcome };
+            resource.record(record.slot(), level.class(), counted);
             if outcome.is_no_demand() && self.is_in_sums(offered_at) && !Fault::WithdrawnCounts.is_planted() {
                 resource.withdraw(level);
             }

@@ -8,6 +8,19 @@ use crate::places::fleet_share::FleetShare;
 use crate::queue::fair_queue::QueueConfig;
 use crate::queue::waiting_room::RoomUse;
 
+/// Whether a resource refuses and delays requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ResourceMode {
+    /// It does.
+    #[default]
+    Enforce,
+    /// It refuses and delays nobody. What it would do is decided and counted: see
+    /// [`Overload::for_rehearsal`](crate::Overload::for_rehearsal). Its features serve every request
+    /// at the best level.
+    Shadow,
+}
+
 /// The settings of one resource.
 ///
 /// ```
@@ -64,6 +77,8 @@ pub struct ResourceConfig {
     /// [`ResourceConfig::DEMAND_HALF_LIFE_MIN`] to [`ResourceConfig::DEMAND_HALF_LIFE_MAX`],
     /// default 5 minutes.
     pub demand_half_life: Duration,
+    /// Whether it refuses and delays requests; default [`ResourceMode::Enforce`].
+    pub mode: ResourceMode,
 }
 
 impl ResourceConfig {
@@ -98,6 +113,7 @@ impl ResourceConfig {
             share: FleetShare::None,
             levels: LevelThresholds::DEFAULT,
             demand_half_life: Duration::from_mins(5),
+            mode: ResourceMode::Enforce,
         }
     }
 
@@ -134,6 +150,13 @@ impl ResourceConfig {
     #[must_use]
     pub const fn share(mut self, share: FleetShare) -> Self {
         self.share = share;
+        self
+    }
+
+    /// The same, in this mode.
+    #[must_use]
+    pub const fn mode(mut self, mode: ResourceMode) -> Self {
+        self.mode = mode;
         self
     }
 

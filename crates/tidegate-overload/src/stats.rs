@@ -19,8 +19,9 @@ use crate::resource_id::ResourceId;
 /// Each request that was offered ends in one outcome, so for each class and for all of them:
 ///
 /// ```text
-/// offered == admitted + shed + queue_delay + out_of_pace + no_place + no_stream + denied + throttled + queue_full
-///          + disabled + expired + cancelled + failed + undecided
+/// offered == admitted + shed + queue_delay + out_of_pace + no_place + no_stream + denied + throttled
+///          + queue_full + disabled + expired + cancelled + failed + undecided
+///          + those that a shadow resource would have refused
 /// ```
 ///
 /// `undecided` are the requests that are being decided or wait; without any, `offered` equals the

@@ -27,6 +27,7 @@ mod place;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 mod settlement;
+mod stand_in;
 pub(crate) mod store;
 pub(crate) mod store_silence;
 mod table_tokens;

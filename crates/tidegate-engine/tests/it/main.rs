@@ -32,6 +32,7 @@ mod reload;
 mod renames;
 mod resource_work;
 mod restart;
+mod shadow_resource;
 mod shares;
 mod store_silence;
 mod streams;

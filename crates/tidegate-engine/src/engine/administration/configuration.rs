@@ -13,6 +13,7 @@ use crate::lineage::{Ignored, Lineage};
 use crate::meter_rows::MeterRows;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::planes::Planes;
+use crate::rehearsal::Rehearsal;
 
 impl Engine {
     /// An engine with these limits over the state there is; and which `was` it does not obey.
@@ -45,6 +46,8 @@ impl Engine {
             let overload = overload.map(|plane| &plane.overload);
             Arc::new(MeterRows::new(Arc::clone(meter), hasher(shared.config.table.seed), names, overload))
         });
+        let names = gates.iter().map(|gate| gate.namespace());
+        let rehearsal = Rehearsal::new(&shared, &planes, names, Timestamp::MIN);
         let overload_is_absent = planes.overload.is_none();
         let engine = Self {
             gates,
@@ -56,6 +59,7 @@ impl Engine {
             overrides,
             only_limits_decide: overload_is_absent,
             metering,
+            rehearsal,
         };
         Ok((engine, World { ignored, renamed }))
     }
@@ -84,7 +88,9 @@ impl Engine {
 
     /// The same engine with other planes beside its limits. Its generation is the same, since its
     /// gates are.
-    pub(crate) fn with(&self, planes: Planes) -> Self {
+    pub(crate) fn with(&self, planes: Planes, now: Timestamp) -> Self {
+        let names = self.gates.iter().map(|gate| gate.namespace());
+        let rehearsal = Rehearsal::new(&self.shared, &planes, names, now);
         let overload = planes.overload.as_deref().map(|plane| &plane.overload);
         let metering = self.metering().map(|metering| Arc::new(metering.with_resources(overload)));
         Self {
@@ -97,6 +103,7 @@ impl Engine {
             planes,
             lineage: Arc::clone(&self.lineage),
             overrides: self.overrides.clone(),
+            rehearsal,
         }
     }
 
@@ -110,7 +117,7 @@ impl Engine {
             gates[*index] = Arc::new(build_gate(&self.shared, namespace, &self.lineage, &overrides)?);
         }
         let generation = next_generation(&self.shared);
-        Ok(Self { gates, generation, overrides, ..self.with(self.planes.clone()) })
+        Ok(Self { gates, generation, overrides, ..self.with(self.planes.clone(), Timestamp::MIN) })
     }
 }
 

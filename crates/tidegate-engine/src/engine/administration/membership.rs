@@ -58,6 +58,9 @@ impl Engine {
         let before = self.shared.members.swap(members, Ordering::Relaxed);
         if before != members {
             self.planes.set_members(members, &self.shared.room);
+            if let (Some(rehearsal), Some(state)) = (&self.rehearsal, self.shared.rehearsal.get()) {
+                rehearsal.engine.planes.set_members(members, state.room());
+            }
         }
         let is_divided = self.gates.iter().any(|gate| gate.limits().any(|limit| limit.is_divided));
         if before == members || !is_divided {

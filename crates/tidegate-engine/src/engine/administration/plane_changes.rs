@@ -42,7 +42,7 @@ impl Engine {
         let capacity = capacity.map(|capacity| capacity.apply(now));
         let leases_by = self.shared.leases.as_ref().map(|_| hasher(self.shared.config.table.seed));
         let planes = Planes::new(capacity, leases_by.as_ref(), overload, &self.shared.room, now);
-        let engine = self.with(planes);
+        let engine = self.with(planes, now);
         engine.share_waiting_room();
         engine.renew_feature_pins(now);
         Ok(engine)
@@ -64,6 +64,9 @@ impl Engine {
         let shares = NamespaceShares::new(numbered);
         overload.set_namespace_shares(id, &shares);
         self.shared.room.set_namespace_shares(id, &shares);
+        if let Some(state) = self.shared.rehearsal.get() {
+            state.room().set_namespace_shares(id, &shares);
+        }
     }
 
     /// Sets the namespaces of which requests become [streams](crate::Request::is_stream) of a

@@ -95,11 +95,14 @@ impl Engine {
         if !overload.is_tick_due(now) {
             return overload.tick(now);
         }
+        self.tick_rehearsal(now);
         self.observe_queues(overload, now);
         let places = self.places_waited_for(overload);
         let next = overload.tick(now);
         self.call_for_growth(overload, &places);
         self.expire_places(overload, now);
+        self.call_from_shadow(overload);
+        self.answer_rehearsal(now);
         next
     }
 
@@ -107,7 +110,7 @@ impl Engine {
     fn expire_places(&self, overload: &Overload, now: Timestamp) {
         for (id, _) in overload.resources() {
             if overload.resource(id).take_bound_raised() {
-                self.shared.room.returned(Obstacle::Place(id));
+                self.room_of(id).returned(Obstacle::Place(id));
             }
             if !overload.resource(id).may_have_overdue(self.shared.room.count() > 0) {
                 continue;
@@ -124,7 +127,8 @@ impl Engine {
 
     /// The places of each resource while any request waits, for its least and most important class.
     fn places_waited_for(&self, overload: &Overload) -> Vec<(ResourceId, [u64; 2])> {
-        if self.shared.room.count() == 0 {
+        let rehearsed = self.shared.rehearsal.get().map_or(0, |state| state.room().count());
+        if self.shared.room.count() + rehearsed == 0 {
             return Vec::new();
         }
         overload.resources().map(|(id, _)| (id, places_of(overload, id))).collect()
@@ -137,7 +141,17 @@ impl Engine {
         for (id, before) in before {
             let after = places_of(overload, *id);
             if after[0] > before[0] || after[1] > before[1] {
-                self.shared.room.returned(Obstacle::Place(*id));
+                self.room_of(*id).returned(Obstacle::Place(*id));
+            }
+        }
+    }
+
+    /// Calls the requests that wait since before their resources were set to shadow mode: each that
+    /// goes on calls the one behind it.
+    fn call_from_shadow(&self, overload: &Overload) {
+        if self.rehearsal.is_some() && self.shared.room.count() > 0 {
+            for id in overload.shadow_resources() {
+                self.shared.room.returned(Obstacle::Place(id));
             }
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct Located<'r, 'a> {
     pub(crate) waited: &'r Waited<'r>,
     /// The request as its resource counts it; `None` without one.
     pub(crate) record: Option<RequestRecord>,
+    /// Its resource, if that is in shadow mode.
+    pub(crate) shadow: Option<ResourceId>,
     /// Its feature, if its resource has it.
     pub(crate) feature: Option<LocatedFeature>,
     /// The counters of its limits, if they were located before the walk.
@@ -101,7 +103,7 @@ impl<'a> Located<'_, 'a> {
     /// The request as it is offered at `now`.
     #[inline]
     pub(crate) fn offered(&self, now: Timestamp) -> Offered<'_, 'a> {
-        let resource = self.record.as_ref().map(RequestRecord::resource);
+        let resource = self.record.as_ref().map(RequestRecord::resource).or(self.shadow);
         Offered { request: self.request, issuer: self.issuer, resource, now }
     }
 
@@ -184,8 +186,11 @@ impl Engine {
             (Some(record), Some(_)) => self.feature_at(request, record),
             _ => None,
         };
+        let is_rehearsed = record.is_none() && self.rehearsal.is_some();
+        let shadow = if is_rehearsed { self.shadow_resource(request) } else { None };
         Located {
             request,
+            shadow,
             gate: None,
             owner,
             issuer,
@@ -238,6 +243,9 @@ impl Engine {
         now: Timestamp,
     ) -> Option<RequestRecord> {
         let (overload, resource) = (self.overload()?, self.resource_of(request)?);
+        if overload.is_shadow(resource) {
+            return None;
+        }
         let namespace = u32::from(owner.get());
         let level = overload.request_level(namespace, request.class, request.tenant, now);
         Some(RequestRecord::new(resource, level))

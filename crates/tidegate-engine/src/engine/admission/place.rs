@@ -24,8 +24,11 @@ pub(crate) fn step(
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, waited, record, feature, .. } = located;
+    let Located { request, waited, record, shadow, feature, .. } = located;
     let Some((plane, record)) = engine.planes.overload.as_ref().zip(record.as_mut()) else {
+        if let (Mode::Charge, Some(resource)) = (mode, *shadow) {
+            engine.rehearse(request, resource, holds, now);
+        }
         return Ok(());
     };
     let (overload, resource, level) = (&plane.overload, record.resource(), record.level());

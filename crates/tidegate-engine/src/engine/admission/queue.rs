@@ -56,6 +56,10 @@ impl Engine {
         let bounded = overload.into_iter().flat_map(Overload::waiting_bounds).count();
         let resources = all.filter(|(_, name)| name.is_some()).count().saturating_sub(bounded) + 1;
         self.shared.room.share_by(self.gates.len(), resources);
+        if let Some(state) = self.shared.rehearsal.get() {
+            state.room().set_bounds(self.shared.room.bounds());
+            state.room().share_by(self.gates.len(), resources);
+        }
     }
 
     /// Tells each resource what its queue saw since the last tick, and each queue how long its
@@ -64,7 +68,7 @@ impl Engine {
         for (resource, _) in overload.queues() {
             let times = overload.resource(resource).service_times();
             let bounds = overload.resource(resource).place_bounds();
-            if let Some((tick, waits)) = self.shared.room.tick(resource, times, bounds, now) {
+            if let Some((tick, waits)) = self.room_of(resource).tick(resource, times, bounds, now) {
                 overload.resource(resource).observe_queue(tick.observation());
                 overload.resource(resource).observe_waits(&waits);
             }
@@ -74,7 +78,7 @@ impl Engine {
     /// The counters of the queue of a resource by class, in the order of [`Class::ALL`]; `None` if
     /// requests wait for it in no fair queue.
     pub fn queue_counts(&self, resource: ResourceId) -> Option<[QueueCounts; Class::ALL.len()]> {
-        self.shared.room.queue_counts(resource)
+        self.room_of(resource).queue_counts(resource)
     }
 
     /// The number of requests that wait for their turn.
@@ -204,7 +208,8 @@ impl Engine {
             None => gate.counter_keys(request.attributes, now).iter().map(|(_, key)| *key).collect(),
         };
         let counters = keys.into_iter().map(Obstacle::Counter);
-        let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
+        let place = self.resource_of(request).filter(|_| request.end_known);
+        let place = place.filter(|resource| !self.is_shadow(*resource)).map(Obstacle::Place);
         let obstacles: SmallVec<[Obstacle; 4]> =
             counters.chain(self.lines_for_units(request, now)).chain(place).collect();
         let (first, kept) = (*obstacles.first()?, KeptCounters::bytes(located.counters));
@@ -337,6 +342,12 @@ impl Engine {
         let mut asked = request.with(&lists);
         let (until, is_repeated) = (until(&asked), asked.attempt > 0);
         let AtTurn { call, verdict, obstacle } = seat.at_turn(now);
+        if let Some(Obstacle::Place(resource)) = obstacle
+            && self.is_shadow(resource)
+            && matches!(call, Some(CallReason::Turn) | None)
+        {
+            return self.go_from_shadow(&asked, seat, demand, counters, now);
+        }
         match call {
             Some(CallReason::Displaced) => {
                 return refuse_finally(self.queue_full(&asked, now), demand, now);
@@ -379,6 +390,25 @@ impl Engine {
         // A reload may have removed its namespace or an attribute that it uses.
         step.unwrap_or_else(|error| {
             let refusal = undecidable(asked.namespace, error.to_string());
+            Step::Decided(Decision::Refuse(Refused::from(refusal)))
+        })
+    }
+
+    /// Goes on with a request whose resource is in shadow mode since it waits for a place there.
+    #[cold]
+    fn go_from_shadow(
+        &self,
+        request: &Request<'_>,
+        seat: Seat,
+        demand: Option<Demand>,
+        counters: Option<Box<KeptCounters>>,
+        now: Timestamp,
+    ) -> Step<'static> {
+        drop(seat);
+        let waited = Waited { is_offered: true, ..Waited::default() };
+        let step = self.admit_patient(request, waited, demand, None, counters, now);
+        step.unwrap_or_else(|error| {
+            let refusal = undecidable(request.namespace, error.to_string());
             Step::Decided(Decision::Refuse(Refused::from(refusal)))
         })
     }

@@ -82,11 +82,14 @@ impl Engine {
         let Holds { limits, beside, .. } = holds;
         let end = completion.work_end();
         let complete = |limits: tidegate_core::Permit| limits.end(&self.shared.table, &end, now);
-        let BesideLimits::Other { holds: OtherHolds { leased, units, place, stored, loan, .. }, .. } = beside
-        else {
+        let BesideLimits::Other { holds: other, .. } = beside else {
             complete(limits);
             return Vec::new();
         };
+        let OtherHolds { leased, units, place, stored, loan, rehearsed, .. } = other;
+        if let Some(rehearsed) = rehearsed {
+            self.end_rehearsed(*rehearsed, completion, limits.admitted_at(), now);
+        }
         loans.extend(loan.map(|loan| *loan));
         if let Some(place) = place.filter(|place| place.kept_before_stream().is_none()) {
             place.settle(limits.admitted_at(), now);
@@ -174,11 +177,14 @@ impl Engine {
             meter.undo(&account, holds.limits.cost().units());
         }
         let Holds { limits, beside, .. } = holds;
-        let BesideLimits::Other { holds: OtherHolds { leased, units, place, stored, loan, .. }, .. } = beside
-        else {
+        let BesideLimits::Other { holds: other, .. } = beside else {
             limits.take_back(&self.shared.table, now);
             return None;
         };
+        let OtherHolds { leased, units, place, stored, loan, rehearsed, .. } = other;
+        if let Some(rehearsed) = rehearsed {
+            self.end_rehearsed(*rehearsed, Outcome::Cancelled.into(), limits.admitted_at(), now);
+        }
         let mut batch = None;
         if let Some(stored) = stored {
             batch = stored.batch.map(|batch| match stored.shared {

@@ -15,7 +15,7 @@ impl Engine {
     /// The requests that wait for a place of a resource, by namespace and class; the namespaces
     /// that are not told apart have no number.
     pub fn waiting_by_namespace(&self, resource: ResourceId) -> Vec<(Option<u32>, Class, u64)> {
-        self.shared.room.waiting_by_namespace(resource)
+        self.room_of(resource).waiting_by_namespace(resource)
     }
 
     /// The position of the admission cursor of a namespace, in the most important class of which
