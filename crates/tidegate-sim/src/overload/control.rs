@@ -225,4 +225,10 @@ pub trait AdmissionControl: core::fmt::Debug {
 
     /// The state of a service.
     fn view(&self, service: usize, now: u64) -> ControlView;
+
+    /// The requests that it has refused because of the load, or would have refused in shadow mode,
+    /// by class; none for a design that does not say.
+    fn refused_by_class(&self, _service: usize, _now: u64) -> [u64; Class::ALL.len()] {
+        [0; Class::ALL.len()]
+    }
 }

@@ -3,6 +3,7 @@
 use core::cmp::Ordering;
 
 use serde::{Serialize, Serializer};
+use tidegate_overload::ResourceMode;
 
 use super::control::AdmissionControl;
 use super::controlled_services::ControlledServices;
@@ -38,7 +39,16 @@ impl OverloadDesign {
                       cursor. Requests may wait for at most 250 ms.",
         place: 10,
         is_on_timelines: true,
-        control: |_, services| Ok(Box::new(TidegateControl::new(services)?)),
+        control: |_, services| Ok(Box::new(TidegateControl::new(services, ResourceMode::Enforce)?)),
+    };
+
+    /// The engine of the product with all resources in shadow mode.
+    pub const TIDEGATE_SHADOW: Self = Self {
+        name: "tidegate-shadow",
+        description: "The engine of the product refuses and delays nobody, and counts what it would.",
+        place: 10,
+        is_on_timelines: false,
+        control: |_, services| Ok(Box::new(TidegateControl::new(services, ResourceMode::Shadow)?)),
     };
 }
 

@@ -191,8 +191,15 @@ impl OverloadDesignWorld {
                 );
             }
         }
+        let refused: Vec<_> = (0..self.services.len())
+            .map(|service| self.control.refused_by_class(service, self.now))
+            .collect();
         let names = self.scenario.services.iter().map(|service| service.name.clone());
-        let services = names.zip(self.services).map(|(service, state)| state.into_result(service)).collect();
+        let services = names.zip(self.services).map(|(service, state)| state.into_result(service));
+        let services = services.zip(refused);
+        let services =
+            services.map(|(service, refused_by_class)| ServiceResult { refused_by_class, ..service });
+        let services = services.collect();
         let violation_counts = self.findings.counts().clone();
         OverloadResult {
             design: self.design,
@@ -654,6 +661,7 @@ impl ServiceState {
             wait_p99_ms: wait_ms(990),
             ledger: self.ledger,
             has_adaptive_limit: self.has_adaptive_limit,
+            refused_by_class: Default::default(),
             steps: self.steps,
         }
     }

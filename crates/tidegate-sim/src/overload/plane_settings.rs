@@ -3,8 +3,8 @@
 use tidegate_core::Class;
 use tidegate_engine::ResourceStats;
 use tidegate_overload::{
-    AdaptiveLimitConfig, Overload, OverloadError, QueueConfig, ResourceConfig, RoomBounds, RoomUse, Share,
-    SignalConfig, SignalSource,
+    AdaptiveLimitConfig, Overload, OverloadError, QueueConfig, ResourceConfig, ResourceMode, RoomBounds,
+    RoomUse, Share, SignalConfig, SignalSource,
 };
 
 use super::controlled_services::ControlledServices;
@@ -14,8 +14,12 @@ use super::service::ServiceSpec;
 const WAITING_MAX: usize = 1000;
 
 /// The plane with a resource for each service. It draws from the seed alone.
-pub(crate) fn overload_plane(settings: &ControlledServices) -> Result<Overload, OverloadError> {
-    let resources = settings.services.iter().map(|service| (service.name.clone(), resource_config(service)));
+pub(crate) fn overload_plane(
+    settings: &ControlledServices,
+    mode: ResourceMode,
+) -> Result<Overload, OverloadError> {
+    let resource = |service: &ServiceSpec| (service.name.clone(), resource_config(service).mode(mode));
+    let resources = settings.services.iter().map(resource);
     let plane = resources
         .fold(Overload::builder(settings.seed), |plane, (name, config)| plane.resource(name, config));
     let measured = settings.services.iter().filter(|service| service.measured_noise.is_some());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tidegate_core::Class;
 
 use super::design::OverloadDesign;
 use super::feature_tally::FeatureResult;
@@ -49,6 +50,10 @@ pub struct ServiceResult {
     pub wait_p99_ms: f64,
     /// Whether the limit of the design follows measurements.
     pub has_adaptive_limit: bool,
+    /// The requests that the design refused because of the load, or would have refused in shadow
+    /// mode, by class; zero for a design that does not say.
+    #[serde(skip)]
+    pub refused_by_class: [u64; Class::ALL.len()],
     /// Over time, in steps of 100 ms.
     #[serde(skip)]
     pub steps: Vec<ServiceStep>,

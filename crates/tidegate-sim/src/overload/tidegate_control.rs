@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tidegate_core::{
-    Cost, NamespaceConfig, OverloadMechanism, Reason, Refusal, RefusalDetails, Retry, Timestamp,
+    Class, Cost, NamespaceConfig, OverloadMechanism, Reason, Refusal, RefusalDetails, Retry, Timestamp,
 };
 use tidegate_engine::{
     Answered, Completion, Decision, Engine, EngineConfig, Event, Outcome, Pending, Permit, Request, Step,
     Wants, lacks_in_flight_place,
 };
-use tidegate_overload::{Cursor, FeatureEvent, PushedValue};
+use tidegate_overload::{Cursor, FeatureEvent, OfferOutcome, PushedValue, ResourceMode};
 
 use super::control::{
     AdmissionControl, ArrivedRequest, ControlView, FeatureControlView, FeatureMove, JobEnd, JobId,
@@ -35,6 +35,9 @@ const NAMESPACE: &str = "world";
 #[derive(Debug)]
 pub(crate) struct TidegateControl {
     settings: ControlledServices,
+    mode: ResourceMode,
+    /// How many requests each service works on that its resource let through in shadow mode.
+    at_work: Vec<usize>,
     namespaces: Vec<String>,
     engine: Engine,
     waiting: BTreeMap<JobId, WaitingJob>,
@@ -100,12 +103,12 @@ fn namespaces(settings: &ControlledServices) -> Vec<String> {
     (0..settings.namespaces).map(|number| format!("{NAMESPACE}-{number}")).collect()
 }
 
-fn engine(settings: &ControlledServices) -> Result<Engine, OverloadScenarioError> {
+fn engine(settings: &ControlledServices, mode: ResourceMode) -> Result<Engine, OverloadScenarioError> {
     let seed = settings.seed;
     let mut config = EngineConfig::seeded([seed, 1, 2, 3]);
     config.table.bytes = 1 << 20;
     let overload =
-        overload_plane(settings).map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
+        overload_plane(settings, mode).map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
     let names = namespaces(settings);
     let engine = names
         .iter()
@@ -123,11 +126,16 @@ fn engine(settings: &ControlledServices) -> Result<Engine, OverloadScenarioError
 }
 
 impl TidegateControl {
-    pub(crate) fn new(settings: &ControlledServices) -> Result<Self, OverloadScenarioError> {
+    pub(crate) fn new(
+        settings: &ControlledServices,
+        mode: ResourceMode,
+    ) -> Result<Self, OverloadScenarioError> {
         Ok(Self {
             namespaces: namespaces(settings),
             settings: settings.clone(),
-            engine: engine(settings)?,
+            engine: engine(settings, mode)?,
+            mode,
+            at_work: vec![0; settings.services.len()],
             waiting: BTreeMap::new(),
             waiting_counts: vec![0; settings.services.len()],
             wakes: BTreeSet::new(),
@@ -147,11 +155,12 @@ impl TidegateControl {
         now: u64,
         out: &mut Vec<Verdict>,
     ) {
-        let AskedJob { job, feature, wait_until, .. } = asked;
+        let AskedJob { job, service, feature, wait_until } = asked;
         match step {
             Step::Decided(Decision::Admit(permit)) => {
                 let level = feature.map_or(0, |feature| self.granted_level(feature, &permit));
                 self.permits.insert(job, permit);
+                self.at_work[service] += 1;
                 out.push(Verdict::Start { job, level });
             }
             Step::Decided(Decision::Refuse(refused)) => {
@@ -282,6 +291,7 @@ impl AdmissionControl for TidegateControl {
     fn end(&mut self, end: JobEnd, now: u64, out: &mut Vec<Verdict>) {
         // A permit of an engine before a restart is gone.
         let Some(permit) = self.permits.remove(&end.job) else { return };
+        self.at_work[end.service] -= 1;
         // The services of the world fail in one way only: the work takes too long.
         let completion = if end.has_failed {
             Completion::from(Outcome::Failed).timed_out()
@@ -332,7 +342,7 @@ impl AdmissionControl for TidegateControl {
             from: view.level,
             to: 0,
         }));
-        self.engine = engine(&self.settings).expect("the same settings made an engine before");
+        self.engine = engine(&self.settings, self.mode).expect("the same settings made an engine before");
         self.next_tick = now;
     }
 
@@ -371,6 +381,18 @@ impl AdmissionControl for TidegateControl {
         let spec = &self.settings.services[service];
         let stats = self.engine.resource_stats(at(now)).find(|stats| stats.name == Some(&spec.name));
         let stats = stats.expect("each service is a resource");
+        if self.mode == ResourceMode::Shadow {
+            // The places and the queue of the engine are those of the rehearsal.
+            return ControlView {
+                queued: self.waiting_counts[service],
+                in_flight: self.at_work[service],
+                limit: None,
+                is_adaptive: spec.is_adaptive,
+                cursor: Some(f64::from(stats.cursor.level()) / f64::from(Cursor::CLOSED.level())),
+                level: Some(super::plane_settings::load_level(&stats)),
+                pressure: stats.pressure,
+            };
+        }
         let limit = stats.in_flight_max as f64;
         // The engine has to agree: all that wait, and none undecided once none waits.
         let unanswered = if self.waiting.is_empty() { stats.undecided() as usize } else { 0 };
@@ -384,5 +406,14 @@ impl AdmissionControl for TidegateControl {
             level: Some(super::plane_settings::load_level(&stats)),
             pressure: stats.pressure,
         }
+    }
+    fn refused_by_class(&self, service: usize, now: u64) -> [u64; Class::ALL.len()] {
+        let name = &self.settings.services[service].name;
+        let stats = self.engine.resource_stats(at(now)).find(|stats| stats.name == Some(name));
+        let stats = stats.expect("each service is a resource");
+        Class::ALL.map(|class| {
+            let of_class = stats.class(class);
+            of_class.refused_by_load() + of_class.count(OfferOutcome::Expired) + of_class.would_be_refused()
+        })
     }
 }

@@ -6,4 +6,5 @@ mod fleets;
 mod overload_policy;
 mod seed_range;
 mod seeds;
+mod shadow_resource;
 mod shared_resource;

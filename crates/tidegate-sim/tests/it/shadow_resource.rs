@@ -1,0 +1,38 @@
+//! A rehearsal beside the run that enforces: what a resource in shadow mode would refuse.
+
+use tidegate_core::Class;
+use tidegate_sim::overload::{
+    ClientSpec, OverloadDesign, OverloadResult, OverloadScenario, ServiceSpec, simulate,
+};
+
+/// E1 at so many times the capacity: a service of ten workers that can do 1000 requests a second.
+fn e1(seed: u64, load: f64) -> OverloadScenario {
+    let clients = vec![ClientSpec::gold(200.0), ClientSpec::bronze(1000.0 * load - 200.0)];
+    let mut scenario = OverloadScenario::new(seed, 20, vec![ServiceSpec::reference("main")], clients);
+    scenario.designs = vec![OverloadDesign::TIDEGATE, OverloadDesign::TIDEGATE_SHADOW];
+    scenario
+}
+
+/// The refusals of a run by class, and those of its rehearsal.
+fn compared(scenario: &OverloadScenario) -> [[u64; Class::ALL.len()]; 2] {
+    let run = simulate(scenario).expect("the scenario is in range");
+    let [enforced, shadow] = [OverloadDesign::TIDEGATE, OverloadDesign::TIDEGATE_SHADOW].map(|design| {
+        let result: &OverloadResult = run.of(design).expect("it was simulated");
+        assert_eq!(result.violations, [], "{}", design.name);
+        &result.services[0]
+    });
+    let ledger = shadow.ledger;
+    assert_eq!((ledger.offered, ledger.shed + ledger.expired), (ledger.admitted, 0), "nobody is refused");
+    assert!(shadow.wait_p99_ms < 1e-9, "nobody is delayed");
+    println!("seed {}: {:?} {:?}", scenario.seed, enforced.refused_by_class, shadow.refused_by_class);
+    [enforced.refused_by_class, shadow.refused_by_class]
+}
+
+#[test]
+fn a_rehearsal_of_e1_at_twice_the_capacity_would_refuse_what_the_run_refuses_within_a_twentieth() {
+    for seed in 1..=3 {
+        let [enforced, shadow] = compared(&e1(seed, 2.0)).map(|all| all.iter().sum::<u64>());
+        assert!(enforced > 15_000, "{enforced}");
+        assert!(enforced.abs_diff(shadow) * 20 <= enforced, "seed {seed}: {enforced} and {shadow}");
+    }
+}
