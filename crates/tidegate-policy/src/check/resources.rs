@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate_core::Class;
 use tidegate_overload::{
     AdaptiveLimitConfig, FleetShare, LimitAlgorithm, PushedValue, QueueConfig, ResourceConfig as PlaneConfig,
-    RoomUse, Share, SignalConfig, SignalSource,
+    ResourceMode, RoomUse, Share, SignalConfig, SignalSource,
 };
 
 use super::bounded_size::memory_between;
@@ -21,8 +21,8 @@ use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::name_map::NameMap;
 use crate::raw::resources::{
-    AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueForm, ResourceConfig, ResourceShareForm,
-    SignalForm, SignalSourceForm,
+    AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueForm, ResourceConfig, ResourceModeForm,
+    ResourceShareForm, SignalForm, SignalSourceForm,
 };
 
 pub(super) mod load_levels;
@@ -108,6 +108,10 @@ fn config(raw: &ResourceConfig, path: &Path, report: &mut Report<'_>) -> PlaneCo
     let bounds = (PlaneConfig::DEMAND_HALF_LIFE_MIN, PlaneConfig::DEMAND_HALF_LIFE_MAX);
     let half_life = ("demand_half_life", raw.demand_half_life.as_ref());
     config.demand_half_life = between(half_life, config.demand_half_life, bounds, path, report);
+    config.mode = match raw.mode.unwrap_or_default() {
+        ResourceModeForm::Enforce => ResourceMode::Enforce,
+        ResourceModeForm::Shadow => ResourceMode::Shadow,
+    };
     config.share = match (raw.share.unwrap_or_default(), config.adaptive) {
         (ResourceShareForm::Full, _) => FleetShare::None,
         // Each member finds its own part.

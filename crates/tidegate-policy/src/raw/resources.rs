@@ -54,6 +54,22 @@ pub(crate) struct ResourceConfig {
     /// Whether answers about it carry its load level and its admission cursor, in the headers
     /// `tidegate-level` and `tidegate-cursor`. Default: `false`.
     pub(crate) show_load: Option<bool>,
+    /// Whether it refuses and delays requests, `enforce`, or only shows what it would do, `shadow`:
+    /// a rehearsal with the load there is. Its features then serve every request at the best level;
+    /// limits and tables enforce as ever. Default: `enforce`.
+    pub(crate) mode: Option<ResourceModeForm>,
+}
+
+/// Whether a resource refuses and delays requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "resource_mode")]
+pub(crate) enum ResourceModeForm {
+    /// It does.
+    #[default]
+    Enforce,
+    /// It decides and counts, and lets every request through at once.
+    Shadow,
 }
 
 /// The share of a namespace.

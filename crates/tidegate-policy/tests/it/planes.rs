@@ -7,8 +7,8 @@ use tidegate_capacity::{
 };
 use tidegate_core::Class;
 use tidegate_overload::{
-    AdaptiveLimitConfig, FleetShare, LimitAlgorithm, QueueConfig, ResourceConfig, RoomUse, Share,
-    SignalSource,
+    AdaptiveLimitConfig, FleetShare, LimitAlgorithm, QueueConfig, ResourceConfig, ResourceMode, RoomUse,
+    Share, SignalSource,
 };
 use tidegate_policy::compare;
 use tidegate_policy::policy::resources::ResourcePolicy;
@@ -401,6 +401,17 @@ fn keys_and_values_of_later_versions_are_named() {
     }
     unavailable("signals: [{ name: cpu, source: cgroup.cpu, target: 0.85 }]", "\"cgroup.cpu\"");
     unavailable("signals: [{ name: lag, source: prometheus, target: 9 }]", "use in_flight, queue_delay");
+}
+
+#[test]
+fn a_resource_in_shadow_mode_says_so_and_others_enforce() {
+    let policy = settings(
+        "resources: { app: { concurrency: 1, mode: shadow }, db: { concurrency: 1, mode: enforce }, web: { concurrency: 1 } }",
+    );
+    let modes: Vec<_> = policy.resources.iter().map(|resource| resource.config.mode).collect();
+    assert_eq!(modes, [ResourceMode::Shadow, ResourceMode::Enforce, ResourceMode::Enforce]);
+    let problems = problems("resources: { app: { concurrency: 1, mode: shadwo } }");
+    assert!(problems[0].contains("mode") && problems[0].contains("shadow"), "{problems:?}");
 }
 
 #[test]
