@@ -13,6 +13,9 @@ use crate::{Cursor, FeatureReport};
 pub struct LoadReport {
     /// The name of the resource; `None` for the default resource.
     pub resource: Option<Arc<str>>,
+    /// Whether it is in shadow mode: it refuses and delays nobody, and the rest is what it would
+    /// say if it enforced.
+    pub is_shadow: bool,
     /// The class of the request.
     pub class: Class,
     /// The level of the request: its class (0 is the least important) times 128, plus the cohort of

@@ -10,12 +10,12 @@
 //! up to its instant: what was due before happens at the instant at which it was due.
 //!
 //! **How long a stand-in keeps its place.** Until the work of its request ends, while the service
-//! works on no more requests than the resource has places. A service that works on more than that
-//! is slower than it would be behind an enforcing resource, and the end of one request may come long
-//! after the place of its stand-in would have been returned. Such a service still ends as many
-//! requests a second as it can. So the end of work that has no place ends the place that was held
-//! longest. A stand-in whose request has ended before it got its place keeps it for as long as the
-//! request took, and at most for the typical time of the resource.
+//! works on no more requests than the resource has places, and also beyond that while it is not
+//! slower for it. A service that is slower than it would be behind an enforcing resource may end one
+//! request long after the place of its stand-in would have been returned. Such a service still ends
+//! as many requests a second as it can. So the end of work that has no place ends the place that was
+//! held longest. A stand-in whose request has ended before it got its place keeps it for as long as the
+//! request took; behind a service that is slower, at most for twice the typical time of the resource.
 
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -55,7 +55,7 @@ pub(crate) struct StandIns {
     /// The stand-ins that the waiting room has called.
     called: Arc<CallList>,
     /// The requests whose permits were dropped without a word about the end of their work.
-    dropped: Mutex<Vec<(u64, ResourceId)>>,
+    dropped: Mutex<Vec<(u64, ResourceId, Timestamp)>>,
 }
 
 #[derive(Debug, Default)]
@@ -72,15 +72,44 @@ struct StandInTable {
 struct RehearsedService {
     /// The requests that it works on.
     works_on: u64,
+    /// The time that requests take while it works on no more than it has places for, and beyond.
+    unburdened: WorkTime,
+    overused: WorkTime,
     /// The stand-ins that have places, by the instants at which they got them.
     places: BTreeSet<(Timestamp, u64)>,
+}
+
+/// How long work takes, on average over the last requests.
+#[derive(Clone, Copy, Debug, Default)]
+struct WorkTime {
+    mean: Duration,
+    samples: u32,
+}
+
+impl WorkTime {
+    /// The requests over which it is an average.
+    const SPAN: u32 = 64;
+
+    fn add(&mut self, took: Duration) {
+        self.samples = (self.samples + 1).min(Self::SPAN);
+        self.mean = (self.mean * (self.samples - 1) + took) / self.samples;
+    }
+}
+
+impl RehearsedService {
+    /// Whether it is slower than while it works on no more than it has places for, by a quarter at
+    /// least. While that time is not known, a service with more work is slower.
+    fn is_slowed(&self) -> bool {
+        let is_known = self.unburdened.samples == WorkTime::SPAN;
+        !is_known || self.overused.mean > self.unburdened.mean * 5 / 4
+    }
 }
 
 #[derive(Debug)]
 struct StandIn {
     resource: ResourceId,
     part: StandInPart,
-    /// How the work of its request has ended and how long it took, if it has.
+    /// How the work of its request has ended and for how long it is to keep its place, if it has.
     ended: Option<(Completion, Duration)>,
     timer: Option<Timestamp>,
 }
@@ -113,13 +142,14 @@ pub(crate) struct Rehearsed {
     stand_ins: Arc<StandIns>,
     id: u64,
     resource: ResourceId,
+    admitted: Timestamp,
     is_ended: bool,
 }
 
 impl Drop for Rehearsed {
     fn drop(&mut self) {
         if !self.is_ended {
-            locked(&self.stand_ins.dropped).push((self.id, self.resource));
+            locked(&self.stand_ins.dropped).push((self.id, self.resource, self.admitted));
         }
     }
 }
@@ -160,8 +190,9 @@ impl Rehearsal {
 }
 
 impl Engine {
-    /// Whether a resource is in shadow mode.
-    pub(crate) fn is_shadow(&self, resource: ResourceId) -> bool {
+    /// Whether a resource is in shadow mode: it refuses and delays nobody, and its numbers, but for
+    /// what was offered and admitted, are those that it would have if it enforced.
+    pub fn is_shadow(&self, resource: ResourceId) -> bool {
         self.overload().is_some_and(|overload| overload.is_shadow(resource))
     }
 
@@ -191,17 +222,16 @@ impl Engine {
         let Some((rehearsal, state)) = self.rehearsal.as_ref().zip(self.shared.rehearsal.get()) else {
             return;
         };
-        let stand_in = Request { attributes: ().into(), access: None, waiting_connection: None, ..*request };
         let mut table = state.stand_ins.up_to(self, now);
-        let Some(step) = rehearsal.engine.admit_stand_in(&stand_in, now) else { return };
+        let Some(step) = rehearsal.engine.admit_stand_in(request, now) else { return };
         if request.end_known {
             table.last += 1;
             let id = table.last;
             table.services.entry(resource).or_default().works_on += 1;
-            state.stand_ins.take_step(&mut table, self, (id, resource, None), step, now);
+            state.stand_ins.take_step(&mut table, (id, resource, None), step, now);
             if let Some(holds) = holds {
                 let stand_ins = Arc::clone(&state.stand_ins);
-                let rehearsed = Rehearsed { stand_ins, id, resource, is_ended: false };
+                let rehearsed = Rehearsed { stand_ins, id, resource, admitted: now, is_ended: false };
                 holds.other_mut().rehearsed = Some(Box::new(rehearsed));
             }
         }
@@ -252,8 +282,8 @@ impl StandIns {
     /// Lets everything happen that was due until `now`.
     fn up_to(&self, engine: &Engine, now: Timestamp) -> MutexGuard<'_, StandInTable> {
         let mut table = locked(&self.table);
-        for (id, resource) in core::mem::take(&mut *locked(&self.dropped)) {
-            let end = (Outcome::Abandoned.into(), Duration::ZERO);
+        for (id, resource, admitted) in core::mem::take(&mut *locked(&self.dropped)) {
+            let end = (Outcome::Abandoned.into(), now.saturating_since(admitted));
             table.end(engine, (id, resource), end, now);
         }
         loop {
@@ -289,7 +319,7 @@ impl StandIns {
         match (one.part, &engine.rehearsal) {
             (StandInPart::Waits(pending), Some(rehearsal)) => {
                 let step = rehearsal.engine.resume(pending, Answered::Turn, now);
-                self.take_step(table, engine, (id, one.resource, one.ended), step, now);
+                self.take_step(table, (id, one.resource, one.ended), step, now);
             }
             (StandInPart::Waits(_), None) => {}
             (StandInPart::HasPlace { permit, since }, _) => {
@@ -303,17 +333,14 @@ impl StandIns {
     fn take_step(
         &self,
         table: &mut StandInTable,
-        engine: &Engine,
         (id, resource, ended): (u64, ResourceId, Option<(Completion, Duration)>),
         step: Step<'static>,
         now: Timestamp,
     ) {
         let (part, timer) = match step {
             Step::Decided(Decision::Admit(permit)) if permit.holds_place() => {
-                let typical = || typical_time(engine, resource);
-                let keeps = ended.map(|(_, took)| typical().map_or(took, |typical| took.min(typical)));
                 table.services.entry(resource).or_default().places.insert((now, id));
-                let timer = keeps.map(|keeps| now.saturating_add(keeps));
+                let timer = ended.map(|(_, keeps)| now.saturating_add(keeps));
                 (StandInPart::HasPlace { permit: Box::new(permit), since: now }, timer)
             }
             Step::Decided(_) => return,
@@ -344,6 +371,11 @@ impl StandInTable {
         let most = engine.overload().map_or(u64::MAX, |one| one.in_flight_max(resource, Class::CriticalPlus));
         let service = self.services.entry(resource).or_default();
         let is_overused = service.works_on > most;
+        if matches!(completion.outcome, Outcome::Succeeded | Outcome::Failed) {
+            let times = if is_overused { &mut service.overused } else { &mut service.unburdened };
+            times.add(took);
+        }
+        let ends_another = is_overused && service.is_slowed();
         service.works_on = service.works_on.saturating_sub(1);
         if completion.outcome == Outcome::Cancelled {
             // It was not begun.
@@ -352,11 +384,16 @@ impl StandInTable {
         }
         match self.stand_ins.get_mut(&id) {
             Some(one) if !one.waits() => return self.leave(engine, id, completion, now),
-            Some(one) => one.ended = Some((completion, took)),
+            Some(one) => {
+                // Twice, since ends of other work come first while there are any.
+                let most = typical_time(engine, resource).filter(|_| ends_another);
+                let keeps = most.map_or(took, |typical| took.min(typical * 2));
+                one.ended = Some((completion, keeps));
+            }
             None => {}
         }
         let oldest = self.services.get(&resource).and_then(|service| service.places.first().copied());
-        if let Some((_, oldest)) = oldest.filter(|_| is_overused) {
+        if let Some((_, oldest)) = oldest.filter(|_| ends_another) {
             self.leave(engine, oldest, completion, now);
         }
     }

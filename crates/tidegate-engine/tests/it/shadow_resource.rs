@@ -12,7 +12,7 @@ use tidegate_overload::{
     Cursor, FeatureConfig, Overload, OverloadBuilder, QueueConfig, ResourceConfig, ResourceMode, RoomUse,
 };
 
-use crate::world::{NOW, config, thumbnails};
+use crate::world::{NOW, config, done, thumbnails};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -258,4 +258,23 @@ fn usage_names_the_resource_and_its_refusals_are_admissions() {
         app.classes.iter().map(|class| class.outcomes[outcome.index()]).sum()
     };
     assert_eq!((of(RequestOutcome::Admitted), of(RequestOutcome::Shed)), (5, 0));
+}
+
+#[test]
+fn an_explanation_admits_a_request_and_says_what_the_resource_would_do() {
+    let engine = shadow();
+    let explained = || done(engine.explain(&patient(60_000), NOW));
+    assert!(explained().is_admitted() && explained().rehearsed.is_empty());
+    let held: Vec<_> = (0..2).map(|_| admitted(&engine, &request(), 0)).collect();
+    let waits = explained();
+    assert!(waits.is_admitted() && waits.wait().is_none(), "{waits:?}");
+    let load = waits.load.unwrap();
+    assert!(load.is_shadow && load.wait.is_some(), "{load:?}");
+    assert_eq!((load.in_flight, load.in_flight_max), (2, 2));
+    let refused = done(engine.explain(&request(), NOW));
+    assert!(refused.is_admitted(), "{refused:?}");
+    assert_eq!(refused.rehearsed[0].reason(), Reason::OverloadShed);
+    let peek = done(engine.peek(&request(), NOW));
+    assert_eq!(peek.refusal, None);
+    end_all(&engine, held, 1);
 }

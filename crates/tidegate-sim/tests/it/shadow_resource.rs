@@ -2,7 +2,7 @@
 
 use tidegate_core::Class;
 use tidegate_sim::overload::{
-    ClientSpec, OverloadDesign, OverloadResult, OverloadScenario, ServiceSpec, simulate,
+    ClientSpec, LoadPhase, OverloadDesign, OverloadResult, OverloadScenario, ServiceSpec, simulate,
 };
 
 /// E1 at so many times the capacity: a service of ten workers that can do 1000 requests a second.
@@ -33,6 +33,18 @@ fn a_rehearsal_of_e1_at_twice_the_capacity_would_refuse_what_the_run_refuses_wit
     for seed in 1..=3 {
         let [enforced, shadow] = compared(&e1(seed, 2.0)).map(|all| all.iter().sum::<u64>());
         assert!(enforced > 15_000, "{enforced}");
+        assert!(enforced.abs_diff(shadow) * 20 <= enforced, "seed {seed}: {enforced} and {shadow}");
+    }
+}
+
+#[test]
+fn a_rehearsal_that_begins_below_the_capacity_agrees_as_well() {
+    for seed in 1..=3 {
+        let mut scenario = e1(seed, 2.0);
+        for client in &mut scenario.clients {
+            client.phases = vec![LoadPhase { from: 0.0, factor: 0.3 }, LoadPhase { from: 5.0, factor: 1.0 }];
+        }
+        let [enforced, shadow] = compared(&scenario).map(|all| all.iter().sum::<u64>());
         assert!(enforced.abs_diff(shadow) * 20 <= enforced, "seed {seed}: {enforced} and {shadow}");
     }
 }

@@ -33,6 +33,9 @@ pub struct Explained {
     /// of the planes: its deadline, its feature or the admission cursor, then its table or a
     /// missing place. A request that may wait for a place has no refusal for want of it.
     pub planes: Vec<Refusal>,
+    /// The refusals that the request would get from its resource in shadow mode if that enforced.
+    /// They refuse nobody.
+    pub rehearsed: Vec<Refusal>,
     /// The resource that serves the request, with the level of the request there; `None` without
     /// one.
     pub load: Option<LoadReport>,
@@ -57,7 +60,8 @@ impl Explained {
 
     /// How the request would wait for a place, if nothing else refuses it.
     pub fn wait(&self) -> Option<PlaceWait> {
-        self.load.as_ref()?.wait.filter(|_| !self.is_refused())
+        let load = self.load.as_ref().filter(|load| !load.is_shadow)?;
+        load.wait.filter(|_| !self.is_refused())
     }
 }
 
@@ -68,6 +72,7 @@ impl Engine {
         let (resource, level) = (target.resource(), target.level());
         Some(LoadReport {
             resource: request.resource.map(Into::into),
+            is_shadow: false,
             class: level.class(),
             level: level.number(),
             cursor: overload.resource(resource).namespace_cursor(level.namespace()),
@@ -133,10 +138,22 @@ impl Engine {
                 Err(refusal) => refusals.push(refusal),
             }
         }
+        let mut rehearsed = Vec::new();
+        if let Some(stand_in) = self.explain_stand_in(request, now) {
+            rehearsed = stand_in.planes;
+            load = stand_in.load.map(|load| LoadReport { is_shadow: true, ..load });
+        }
         if exact.is_empty() {
             let limits = gate.explain(request.attributes, request.cost, now);
             let store_failure = None;
-            return Ok(Progress::Done(Explained { limits, planes: refusals, load, access, store_failure }));
+            return Ok(Progress::Done(Explained {
+                limits,
+                planes: refusals,
+                rehearsed,
+                load,
+                access,
+                store_failure,
+            }));
         }
         let batch = Batch::each(self.next_batch_id(), looks);
         let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
@@ -163,7 +180,7 @@ impl Engine {
                     counting.level = level;
                 }
             }
-            Ok(Progress::Done(Explained { limits, planes: refusals, load, access, store_failure }))
+            Ok(Progress::Done(Explained { limits, planes: refusals, rehearsed, load, access, store_failure }))
         }))
     }
 }
