@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use tidegate_core::Class;
 use tidegate_wire::display::HumanDuration;
-use tidegate_wire::resources::{RatesBody, RecentBody, ResourceBody, ResourcesBody, SignalBody, TimesBody};
+use tidegate_wire::resources::{
+    RatesBody, RecentBody, ResourceBody, ResourcesBody, ShedRatesBody, SignalBody, TimesBody,
+};
 use tidegate_wire::text::shortened;
 
 use crate::arguments::request::Resources;
@@ -51,13 +53,14 @@ fn table(body: &ResourcesBody) -> String {
 }
 
 fn summary(resource: &ResourceBody) -> String {
-    let rates = resource.recent.as_ref().map_or_else(String::new, classes);
+    let rates = resource.recent.as_ref().map_or_else(String::new, |recent| classes(recent, resource.shadow));
     format!("{}\n{}{}", headline(resource), indented(&rates), indented(&signals(&resource.signals)))
 }
 
 /// The same for one resource, with its namespaces.
 fn detailed(resource: &ResourceBody) -> String {
-    let namespaces = resource.recent.as_ref().map_or_else(String::new, namespaces);
+    let namespaces =
+        resource.recent.as_ref().map_or_else(String::new, |recent| namespaces(recent, resource.shadow));
     summary(resource) + &indented(&namespaces)
 }
 
@@ -76,17 +79,18 @@ fn headline(resource: &ResourceBody) -> String {
     });
     let pin =
         cursor.pinned_until.as_ref().map_or_else(String::new, |until| format!(", pinned until {until}"));
+    let (mode, verb) = if resource.shadow { (" (shadow)", "would serve") } else { ("", "serves") };
     let served = match cursor.position {
-        0 => "serves all classes".to_owned(),
-        _ if cursor.cohorts_change.is_empty() => format!("serves {}", lowest(&cursor.class, cursor.cohort)),
+        0 => format!("{verb} all classes"),
+        _ if cursor.cohorts_change.is_empty() => format!("{verb} {}", lowest(&cursor.class, cursor.cohort)),
         _ => format!(
-            "serves {}, other tenants from {} on",
+            "{verb} {}, other tenants from {} on",
             lowest(&cursor.class, cursor.cohort),
             cursor.cohorts_change
         ),
     };
     format!(
-        "{}: {level}, pressure {pressure:.2}{binding}{offered}; {in_flight} of {in_flight_max}{limit} in flight{streams}, \
+        "{}{mode}: {level}, pressure {pressure:.2}{binding}{offered}; {in_flight} of {in_flight_max}{limit} in flight{streams}, \
          {queued} waiting for {:.1} ms\n  {served}{pin}; retry after {} s",
         one_line(shortened(&resource.name, SHOWN_BYTES).as_ref()),
         resource.queue_delay_ms,
@@ -95,24 +99,25 @@ fn headline(resource: &ResourceBody) -> String {
 }
 
 /// The rates of the last seconds by class, and the mechanisms that shed.
-fn classes(recent: &RecentBody) -> String {
+fn classes(recent: &RecentBody, is_shadow: bool) -> String {
+    let [shed, expired, waiting] = load_columns(is_shadow);
     let mut columns = Columns::new([
         "A SECOND",
         ">OFFERED",
         ">ADMITTED",
-        ">SHED",
-        ">EXPIRED",
+        shed,
+        expired,
         ">CANCELLED",
         ">DENIED",
         ">DISABLED",
-        ">WAITING",
+        waiting,
         ">WAIT MS P50",
         ">P99",
         ">TIME MS P50",
         ">P99",
     ]);
     for class in &recent.classes {
-        let [offered, admitted, shed, expired, cancelled, denied, off] = rate_cells(&class.rates);
+        let [offered, admitted, shed, expired, cancelled, denied, off] = rate_cells(&class.rates, is_shadow);
         let [wait, wait_p99] = time_cells(class.rates.wait);
         let [time, time_p99] = time_cells(class.rates.place_time);
         let waiting = class.rates.waiting.to_string();
@@ -124,7 +129,7 @@ fn classes(recent: &RecentBody) -> String {
     }
     let mut text = columns.text();
     for class in &recent.classes {
-        let shed = &class.rates.shed;
+        let shed = shown_shed(&class.rates, is_shadow);
         let by = [
             ("admission_cursor", shed.admission_cursor),
             ("queue_delay", shed.queue_delay),
@@ -140,29 +145,31 @@ fn classes(recent: &RecentBody) -> String {
             .collect();
         if !by.is_empty() {
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{} shed: {}", class.class, by.join(", "));
+            let would = if is_shadow { "would be " } else { "" };
+            let _ = writeln!(text, "{} {would}shed: {}", class.class, by.join(", "));
         }
     }
     text
 }
 
-fn namespaces(recent: &RecentBody) -> String {
+fn namespaces(recent: &RecentBody, is_shadow: bool) -> String {
+    let [shed, expired, waiting] = load_columns(is_shadow);
     let mut columns = Columns::new([
         "NAMESPACE",
         "CLASS",
         ">OFFERED",
         ">ADMITTED",
-        ">SHED",
-        ">EXPIRED",
+        shed,
+        expired,
         ">CANCELLED",
         ">DENIED",
         ">DISABLED",
-        ">WAITING",
-        "SERVES",
+        waiting,
+        if is_shadow { "WOULD SERVE" } else { "SERVES" },
     ]);
     for row in &recent.namespaces {
         let name = row.namespace.as_deref().map_or("(others)".into(), |name| shortened(name, SHOWN_BYTES));
-        let [offered, admitted, shed, expired, cancelled, denied, off] = rate_cells(&row.rates);
+        let [offered, admitted, shed, expired, cancelled, denied, off] = rate_cells(&row.rates, is_shadow);
         let serves = match (row.cursor / COHORTS, row.cursor % COHORTS) {
             (0, 0) => "all".to_owned(),
             (class, cohort) => {
@@ -195,10 +202,25 @@ fn lowest(class: &str, cohort: u16) -> String {
     format!("{class} from cohort {cohort} up")
 }
 
-fn rate_cells(rates: &RatesBody) -> [String; 7] {
-    let RatesBody { offered, admitted, shed, expired, cancelled, denied, disabled, .. } = rates;
-    [*offered, *admitted, shed.all(), *expired, *cancelled, *denied, *disabled]
-        .map(|rate| format!("{rate:.1}"))
+/// The headings of what the load does to requests, or would do in shadow mode.
+fn load_columns(is_shadow: bool) -> [&'static str; 3] {
+    if is_shadow {
+        [">WOULD SHED", ">WOULD EXPIRE", ">WOULD WAIT"]
+    } else {
+        [">SHED", ">EXPIRED", ">WAITING"]
+    }
+}
+
+/// The refusals because of the load, or those that a resource in shadow mode would make.
+fn shown_shed(rates: &RatesBody, is_shadow: bool) -> ShedRatesBody {
+    if is_shadow { rates.would_refuse.unwrap_or_default().shed } else { rates.shed }
+}
+
+fn rate_cells(rates: &RatesBody, is_shadow: bool) -> [String; 7] {
+    let RatesBody { offered, admitted, cancelled, denied, disabled, .. } = rates;
+    let shed = shown_shed(rates, is_shadow).all();
+    let expired = if is_shadow { rates.would_refuse.unwrap_or_default().expired } else { rates.expired };
+    [*offered, *admitted, shed, expired, *cancelled, *denied, *disabled].map(|rate| format!("{rate:.1}"))
 }
 
 fn time_cells(times: Option<TimesBody>) -> [String; 2] {
@@ -279,5 +301,28 @@ app: hard, pressure 0.98 by in_flight, offered 2.12 of its capacity; 20 of 20 (v
         assert!(detailed(&body).starts_with(&summary(&body)));
         let none = ResourcesBody { resources: Vec::new() };
         assert_eq!(table(&none), "The policy has no resources.\n");
+    }
+    #[test]
+    fn a_resource_in_shadow_mode_says_what_it_would_do() {
+        let body: ResourceBody = serde_json::from_str(
+            r#"{"name":"app","shadow":true,"level":"normal","pressure":0.5,"in_flight":2,"in_flight_max":2,
+            "concurrency":"fixed","cursor":{"position":0,"class":"sheddable","cohort":0},"queued":3,
+            "queue_delay_ms":4.25,"retry_after_s":1,"classes":[],"signals":[],"recent":{"span_ms":10000,
+            "all":{"offered":9,"admitted":9,"shed":{"admission_cursor":0,"queue_delay":0,"in_flight":0,
+            "queue_full":0,"pace":0},"expired":0,"cancelled":0,"denied":0,"disabled":0,"served":5,"waiting":3},
+            "classes":[{"class":"critical","rates":{"offered":9,"admitted":9,"shed":{"admission_cursor":0,
+            "queue_delay":0,"in_flight":0,"queue_full":0,"pace":0},"would_refuse":{"shed":{
+            "admission_cursor":3,"queue_delay":0,"in_flight":0,"queue_full":1,"pace":0},"expired":0.5},
+            "expired":0,"cancelled":0,"denied":0,"disabled":0,"served":5,"waiting":3}}],"namespaces":[]}}"#,
+        )
+        .unwrap();
+        let expected = "\
+app (shadow): normal, pressure 0.50; 2 of 2 in flight, 3 waiting for 4.2 ms
+  would serve all classes; retry after 1 s
+  A SECOND  OFFERED  ADMITTED  WOULD SHED  WOULD EXPIRE  CANCELLED  DENIED  DISABLED  WOULD WAIT  WAIT MS P50  P99  TIME MS P50  P99
+  critical      9.0       9.0         4.0           0.5        0.0     0.0       0.0           3            -    -            -    -
+  critical would be shed: 3.0 by admission_cursor, 1.0 by queue_full
+";
+        assert_eq!(summary(&body), expected);
     }
 }

@@ -206,6 +206,10 @@ pub const TABLE: &[(&str, &str)] = &[
     ("tidegate_resource_outcomes", "First attempts of requests for a resource by what became of them"),
     ("tidegate_resource_class_offered", "First attempts of requests for a resource by class"),
     ("tidegate_resource_class_outcomes", "First attempts of requests for a resource by class and outcome"),
+    (
+        "tidegate_resource_would_refuse",
+        "First attempts that a resource in shadow mode let through and would have refused, by class and mechanism",
+    ),
     ("tidegate_feature_level", "Level of a feature: 0 is the best of its levels"),
     ("tidegate_feature_in_flight", "Requests of a feature in flight"),
     (

@@ -9,6 +9,7 @@ pub(crate) mod feature_log;
 pub(crate) mod log_interval;
 pub(crate) mod refusal_log;
 pub(crate) mod refused_keys;
+pub(crate) mod shadow_log;
 pub(crate) mod store_failure_log;
 #[cfg(test)]
 pub(crate) mod written_log;

@@ -41,6 +41,7 @@ use crate::records::decisions::Decisions;
 use crate::records::feature_log::FeatureLog;
 use crate::records::log_interval::EveryTenSeconds;
 use crate::records::refused_keys::RefusedKeys;
+use crate::records::shadow_log::ShadowLog;
 use crate::reload::policy_file::PolicyFile;
 use crate::reload::policy_follower::follow;
 use crate::reload::reload_status::Changes;
@@ -446,9 +447,11 @@ tidegate_core::debug_fields!(Handle { bound });
 /// Runs the engine's timers.
 async fn tick(daemon: Arc<DaemonContext>) {
     let mut at = daemon.clock.now();
+    let mut shadow_log = ShadowLog::default();
     loop {
         let tick = daemon.driver.tick_at(at).await;
         daemon.observe_resources();
+        shadow_log.follow(&daemon.in_force.load().engine, daemon.clock.now());
         daemon.follow_features();
         for plan in &tick.reshaped {
             log_reshaped(plan);

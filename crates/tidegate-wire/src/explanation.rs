@@ -47,6 +47,10 @@ pub struct ExplanationBody {
     /// The planes beside the limits that would refuse the request; absent if none would.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planes: Vec<PlaneExplanation>,
+    /// The refusals that the request would get from a resource in shadow mode if that enforced;
+    /// absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rehearsed: Vec<PlaneExplanation>,
     /// The partitions that the request accesses: that of its table, then those of the indexes that
     /// a write changes; absent for a request without an access.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -60,6 +64,10 @@ pub struct LoadExplanation {
     /// The name of the resource; absent for the default resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
+    /// Whether the resource is in shadow mode: it refuses and delays nobody, and the rest is what
+    /// it would say if it enforced.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub shadow: bool,
     /// The class of the request.
     pub class: String,
     /// The tenant of the request; absent without one.
@@ -406,6 +414,7 @@ mod tests {
             limits: vec![limit],
             load: None,
             planes: Vec::new(),
+            rehearsed: Vec::new(),
             access: Vec::new(),
         };
         let text = serde_json::to_string(&body).unwrap();

@@ -16,6 +16,10 @@ pub struct ResourcesBody {
 pub struct ResourceBody {
     /// Its name.
     pub name: String,
+    /// Whether it is in shadow mode: it refuses and delays nobody. What is in flight and waits, its
+    /// cursor and its times are then those that it would have if it enforced. Absent: it enforces.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub shadow: bool,
     /// Its load level: `normal`, `soft`, `brownout`, `hard` or `emergency`.
     pub level: String,
     /// The highest pressure of its signals; 1 is as much as it should bear.
@@ -111,6 +115,10 @@ pub struct RatesBody {
     pub admitted: f64,
     /// Refused a second because of the load.
     pub shed: ShedRatesBody,
+    /// Of those admitted, so many a second would have been refused by a resource that is in shadow
+    /// mode; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub would_refuse: Option<WouldRefuseBody>,
     /// Refused a second because the deadline was over or could not be met.
     pub expired: f64,
     /// Gone a second before they were decided, because their caller left or the daemon ended.
@@ -129,6 +137,16 @@ pub struct RatesBody {
     /// How long requests waited that were served from the queue; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<TimesBody>,
+}
+
+/// Requests a second that were admitted, and that a resource in shadow mode would have refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct WouldRefuseBody {
+    /// Because of the load.
+    pub shed: ShedRatesBody,
+    /// Because the deadline was over or could not be met.
+    pub expired: f64,
 }
 
 /// Refusals a second because of the load, by mechanism.

@@ -46,6 +46,11 @@ pub(crate) fn text(explained: &ExplanationBody, source: &str) -> String {
     }
     if let Some(load) = &explained.load {
         wrap(&mut text, 0, &load_in_words(load));
+        if load.shadow {
+            let words =
+                "The resource is in shadow mode: it refuses and delays nobody, and shows what it would do.";
+            wrap(&mut text, 0, words);
+        }
         if let Some(longest) = load.wait_max_ms {
             wrap(&mut text, 0, &wait_in_words(longest, load.wait_estimate_ms));
         }
@@ -55,6 +60,9 @@ pub(crate) fn text(explained: &ExplanationBody, source: &str) -> String {
     }
     for plane in &explained.planes {
         wrap(&mut text, 0, &format!("{} refuses it: {}", heading(&plane.plane), plane.because));
+    }
+    for plane in &explained.rehearsed {
+        wrap(&mut text, 0, &format!("{} would refuse it: {}", heading(&plane.plane), plane.because));
     }
     for access in &explained.access {
         wrap(&mut text, 0, &access_in_words(access));

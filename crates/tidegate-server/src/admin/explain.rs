@@ -308,6 +308,7 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
     ExplanationBody {
         store_failure: explained.store_failure.clone(),
         planes: explained.planes.iter().map(|refusal| plane(refusal, now)).collect(),
+        rehearsed: explained.rehearsed.iter().map(|refusal| plane(refusal, now)).collect(),
         access: explained.access.iter().map(explain_access).collect(),
         ..body_of_limits(request, would, limits.collect(), now)
     }
@@ -341,6 +342,7 @@ fn explain_load(load: &LoadReport, tenant: Option<&str>, now: Timestamp) -> Load
     };
     LoadExplanation {
         resource: load.resource.as_deref().map(str::to_owned),
+        shadow: load.is_shadow,
         class: load.class.as_str().to_owned(),
         tenant: tenant.map(|tenant| shortened(tenant, SHOWN_BYTES).into_owned()),
         door: None,

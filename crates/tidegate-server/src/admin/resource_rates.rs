@@ -6,7 +6,7 @@ use tidegate_core::Class;
 use tidegate_engine::{Engine, OfferOutcome, RecentActivity, ResourceStats};
 use tidegate_overload::{ActivityCounts, TimeCounts};
 use tidegate_wire::resources::{
-    ClassRatesBody, NamespaceRatesBody, RatesBody, RecentBody, ShedRatesBody, TimesBody,
+    ClassRatesBody, NamespaceRatesBody, RatesBody, RecentBody, ShedRatesBody, TimesBody, WouldRefuseBody,
 };
 
 use crate::admin::figures::{figure, millis};
@@ -96,9 +96,20 @@ fn rates(recent: &RecentActivity, counts: &ActivityCounts) -> RatesBody {
     let of = |outcome: OfferOutcome| rate(counts.stats.count(outcome));
     let denied =
         [OfferOutcome::Denied, OfferOutcome::Throttled, OfferOutcome::Unavailable, OfferOutcome::Failed];
+    let would_refuse = (counts.stats.would_be_refused() > 0).then(|| WouldRefuseBody {
+        shed: ShedRatesBody {
+            admission_cursor: of(OfferOutcome::WouldBeShed),
+            queue_delay: of(OfferOutcome::WouldBeDelayed),
+            in_flight: of(OfferOutcome::WouldLackPlace),
+            queue_full: of(OfferOutcome::WouldFindQueueFull),
+            pace: of(OfferOutcome::WouldBeOutOfPace),
+        },
+        expired: of(OfferOutcome::WouldExpire),
+    });
     RatesBody {
         offered: rate(counts.stats.offered),
-        admitted: of(OfferOutcome::Admitted),
+        admitted: rate(counts.stats.count(OfferOutcome::Admitted) + counts.stats.would_be_refused()),
+        would_refuse,
         shed: ShedRatesBody {
             admission_cursor: of(OfferOutcome::Shed),
             queue_delay: of(OfferOutcome::QueueDelay),

@@ -144,6 +144,7 @@ fn body(name: &str, stats: &ResourceStats<'_>, engine: &Engine, now: Timestamp) 
     let counts = &engine.queue_counts(stats.id).unwrap_or_default();
     ResourceBody {
         name: name.to_owned(),
+        shadow: engine.is_shadow(stats.id),
         level: stats.level.as_str().to_owned(),
         pressure: figure(stats.pressure.unwrap_or(0.0)),
         binding_signal: stats.binding_signal.clone(),
@@ -183,7 +184,7 @@ fn class_body(
     ClassBody {
         class: class.as_str().to_owned(),
         offered: of_class.offered,
-        admitted: of_class.count(OfferOutcome::Admitted),
+        admitted: of_class.count(OfferOutcome::Admitted) + of_class.would_be_refused(),
         shed: of_class.refused_by_load(),
         expired: of_class.count(OfferOutcome::Expired),
         cancelled: of_class.count(OfferOutcome::Cancelled),

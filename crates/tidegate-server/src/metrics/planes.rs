@@ -92,7 +92,14 @@ fn encode_resources(
             ([resource, class, ("outcome", outcome.as_str())], count)
         })
     });
-    page.counters("tidegate_resource_class_outcomes", outcomes)
+    page.counters("tidegate_resource_class_outcomes", outcomes)?;
+    let would = by_class().flat_map(|([resource, class], counts)| {
+        OfferOutcome::WOULD.into_iter().filter_map(move |outcome| {
+            let count = Some(counts.count(outcome)).filter(|count| *count > 0)?;
+            Some(([resource, class, ("mechanism", outcome.would_be_refused_by()?)], count))
+        })
+    });
+    page.counters("tidegate_resource_would_refuse", would)
 }
 
 /// The series of the resources whose routes have streams.
