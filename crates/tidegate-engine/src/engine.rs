@@ -48,7 +48,7 @@ use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
 use crate::planes::Planes;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
-use crate::rehearsal::{Rehearsal, RehearsalState};
+use crate::stand_ins::StandIns;
 use crate::waiting_room::Room;
 
 /// The settings that all namespaces of an engine share.
@@ -268,8 +268,9 @@ pub struct Engine {
     pub(crate) only_limits_decide: bool,
     /// `None` without a meter.
     pub(crate) metering: Option<Arc<MeterRows>>,
-    /// The rehearsal of the resources in shadow mode; `None` without any.
-    pub(crate) rehearsal: Option<Arc<Rehearsal>>,
+    /// The engine that decides on the stand-ins of requests to resources in shadow mode; `None`
+    /// without any.
+    pub(crate) rehearsal: Option<Arc<Engine>>,
 }
 
 /// The state that all engines of one daemon share, whatever their limits.
@@ -301,6 +302,19 @@ pub(crate) struct Shared {
     /// Until when something counts that this member has decided alone, in nanoseconds; 0 if nothing
     /// ever did.
     alone_until: AtomicU64,
+}
+
+/// The state of all rehearsals, which reloads keep.
+pub(crate) struct RehearsalState {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) stand_ins: Arc<StandIns>,
+}
+
+impl RehearsalState {
+    /// The room in which stand-ins wait.
+    pub(crate) fn room(&self) -> &Room {
+        &self.shared.room
+    }
 }
 
 impl Shared {

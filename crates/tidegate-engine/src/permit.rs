@@ -17,7 +17,7 @@ use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
 use crate::meter::{MeterAccount, PermitAccount, RowsKey, RowsLink};
 use crate::place::{Loan, Place};
-use crate::rehearsal::Rehearsed;
+use crate::stand_in_handle::StandInHandle;
 
 /// Everything that admitted requests hold, until it is settled, expires or is dropped: those of
 /// one request, or of several that were admitted together.
@@ -130,7 +130,7 @@ impl Permit {
     /// Whether a place that it holds is given back when the answer begins: see
     /// [`Engine::begin_answer`](crate::Engine::begin_answer).
     pub fn awaits_answer(&self) -> bool {
-        self.holds().iter().any(|one| one.place().is_some_and(Place::awaits_answer))
+        self.holds().iter().any(Holds::awaits_answer)
     }
 
     /// Counts the time for which its places were kept until `now`, and charges it to whom they were
@@ -365,7 +365,7 @@ pub(crate) struct OtherHolds {
     /// The requests to call when what is lent comes back.
     pub(crate) loan: Option<Box<Loan>>,
     /// Its stand-in at a resource in shadow mode.
-    pub(crate) rehearsed: Option<Box<Rehearsed>>,
+    pub(crate) stand_in: Option<Box<StandInHandle>>,
 }
 
 impl Holds {
@@ -470,9 +470,18 @@ impl Holds {
             || self.stored().is_some_and(|stored| stored.fallback.is_some())
     }
 
+    fn awaits_answer(&self) -> bool {
+        let stand_in = self.other().and_then(|other| other.stand_in.as_ref());
+        self.place().is_some_and(Place::awaits_answer) || stand_in.is_some_and(|one| one.awaits_answer())
+    }
+
+    pub(crate) fn stand_in_mut(&mut self) -> Option<&mut StandInHandle> {
+        self.known_other_mut()?.stand_in.as_deref_mut()
+    }
+
     /// Whether it has a stand-in at a resource in shadow mode, which learns the end of the work.
     pub(crate) fn is_rehearsed(&self) -> bool {
-        self.other().is_some_and(|other| other.rehearsed.is_some())
+        self.other().is_some_and(|other| other.stand_in.is_some())
     }
 
     /// Whether there is a loan among them.

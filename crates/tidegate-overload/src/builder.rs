@@ -283,8 +283,8 @@ impl OverloadBuilder {
 }
 
 /// The features, each with the number of its resource, which a check has found: the default one if
-/// it names none, and the only one where there is no default. Those of a resource in shadow mode are
-/// in shadow mode, too.
+/// it names none, and the only one where there is no default. Those of a resource in shadow mode
+/// are in shadow mode, too.
 fn features_of(features: Vec<FeatureConfig>, slots: &[ResourceSlot]) -> Vec<(FeatureConfig, ResourceId)> {
     let find = |name: Option<&str>| {
         let is_it = |slot: &ResourceSlot| {

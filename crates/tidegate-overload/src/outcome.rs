@@ -80,8 +80,7 @@ impl OfferOutcome {
         Self::WouldExpire,
     ];
 
-    /// The outcomes of requests that were admitted by resources in shadow mode, and that these would
-    /// have refused.
+    /// The outcomes of requests that resources in shadow mode have admitted and would have refused.
     pub const WOULD: [Self; 7] = [
         Self::WouldBeShed,
         Self::WouldBeDelayed,

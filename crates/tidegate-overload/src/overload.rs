@@ -181,9 +181,9 @@ impl Overload {
     }
 
     /// The same plane for the stand-ins of requests that resources in shadow mode let through: it
-    /// decides as if these enforced. A stand-in that it refuses counts with the outcome of a request
-    /// that was admitted and [would have been refused](OfferOutcome::would). Its resources and
-    /// features are those of this plane, which ticks them.
+    /// decides as if these enforced. A stand-in that it refuses counts as a request that was
+    /// admitted and [would have been refused](OfferOutcome::would). Its resources and features are
+    /// those of this plane, which ticks them.
     #[must_use]
     pub fn for_rehearsal(&self) -> Self {
         let enforced = |slot: &ResourceSlot| ResourceSlot { is_shadow: false, ..slot.clone() };

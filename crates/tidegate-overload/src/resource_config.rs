@@ -15,9 +15,9 @@ pub enum ResourceMode {
     /// It does.
     #[default]
     Enforce,
-    /// It refuses and delays nobody. What it would do is decided and counted: see
-    /// [`Overload::for_rehearsal`](crate::Overload::for_rehearsal). Its features serve every request
-    /// at the best level.
+    /// It refuses and delays nobody. [A rehearsal](crate::Overload::for_rehearsal) decides and
+    /// counts the requests that it would refuse and delay. Its features serve every request at the
+    /// best level.
     Shadow,
 }
 

@@ -16,8 +16,8 @@ pub struct ResourcesBody {
 pub struct ResourceBody {
     /// Its name.
     pub name: String,
-    /// Whether it is in shadow mode: it refuses and delays nobody. What is in flight and waits, its
-    /// cursor and its times are then those that it would have if it enforced. Absent: it enforces.
+    /// Whether it is in shadow mode: it refuses and delays nobody, and its numbers, but for those
+    /// of requests that were offered and admitted, are as if it enforced. Absent: it enforces.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub shadow: bool,
     /// Its load level: `normal`, `soft`, `brownout`, `hard` or `emergency`.

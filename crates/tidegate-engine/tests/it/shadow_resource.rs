@@ -80,15 +80,33 @@ const OUTCOMES: [OfferOutcome; 4] = [
 #[test]
 fn it_admits_everyone_at_once_and_counts_those_that_would_find_no_place() {
     let engine = shadow();
-    let mut permits: Vec<_> = (0..5).map(|_| admitted(&engine, &request(), 0)).collect();
-    assert!(permits.iter().all(|permit| permit.must_be_settled() && permit.holds_place()));
+    let [first, second, third, fourth, fifth] = [0; 5].map(|ms| admitted(&engine, &request(), ms));
+    assert!(third.must_be_settled() && third.holds_place());
     assert_eq!(counts(&engine, OUTCOMES), (2, 0, [2, 3, 0, 0]));
-    // The end of work of the fifth ends the oldest place: the service works on more than it would.
-    end(&engine, permits.pop().unwrap(), 10);
+    // One without a place returns none.
+    end(&engine, fifth, 10);
+    let sixth = admitted(&engine, &request(), 11);
+    assert_eq!(counts(&engine, OUTCOMES), (2, 0, [2, 4, 0, 0]));
+    end(&engine, first, 12);
     assert_eq!(counts(&engine, OUTCOMES).0, 1);
-    permits.push(admitted(&engine, &request(), 11));
+    end_all(&engine, [second, third, fourth, sixth], 20);
+    assert_eq!(counts(&engine, OUTCOMES), (0, 0, [2, 4, 0, 0]));
+}
+
+#[test]
+fn a_stand_in_beyond_the_places_keeps_its_place_for_the_time_that_the_service_would_take() {
+    let engine = shadow();
+    let [first, second, third, fourth] = [0; 4].map(|ms| admitted(&engine, &request(), ms));
+    // Ten milliseconds as one of four: at least five as one of two.
+    end(&engine, fourth, 10);
+    end(&engine, first, 10);
+    assert_eq!(counts(&engine, OUTCOMES), (1, 0, [2, 2, 0, 0]));
+    let late = admitted(&engine, &request(), 10);
+    end(&engine, admitted(&engine, &request(), 14), 14);
     assert_eq!(counts(&engine, OUTCOMES), (2, 0, [3, 3, 0, 0]));
-    end_all(&engine, permits, 20);
+    let _ = engine.tick(at(15));
+    assert_eq!(counts(&engine, OUTCOMES).0, 1, "its place is due, although its request is worked at");
+    end_all(&engine, [second, third, late], 20);
     assert_eq!(counts(&engine, OUTCOMES), (0, 0, [3, 3, 0, 0]));
 }
 
@@ -102,26 +120,58 @@ fn a_queue_that_would_be_full_delays_nobody_and_is_counted() {
     let queue = engine.queue_counts(engine.resource_stats(NOW).next().unwrap().id).unwrap();
     assert_eq!(queue.iter().map(|class| class.waiting).sum::<u64>(), 2);
     end_all(&engine, permits, 30);
-    assert_eq!(counts(&engine, OUTCOMES), (0, 0, [4, 0, 6, 0]), "the two that waited got places");
+    assert_eq!(counts(&engine, OUTCOMES), (2, 0, [4, 0, 6, 0]), "the two that waited got places");
+    let _ = engine.tick(at(100));
+    assert_eq!(counts(&engine, OUTCOMES).0, 0);
 }
 
 #[test]
-fn a_stand_in_whose_request_has_ended_before_keeps_its_place_for_as_long_as_the_request_took() {
+fn a_stand_in_whose_request_has_ended_before_keeps_its_place_for_as_long_as_that_took() {
     let engine = shadow();
-    let [first, second, third, fourth] = [0, 0, 0, 0].map(|ms| admitted(&engine, &patient(60_000), ms));
+    let [first, second, third, fourth] = [0; 4].map(|ms| admitted(&engine, &patient(60_000), ms));
     assert_eq!(counts(&engine, OUTCOMES), (2, 2, [2, 0, 0, 0]));
-    // The service works on more than it has places: each end is one of a place, which goes on.
-    end(&engine, third, 10);
+    // Two thirds of 9 ms, and half of 12 ms.
+    end(&engine, third, 9);
     end(&engine, fourth, 12);
-    assert_eq!(counts(&engine, OUTCOMES), (2, 0, [4, 0, 0, 0]));
+    assert_eq!(counts(&engine, OUTCOMES), (2, 2, [2, 0, 0, 0]));
     end(&engine, first, 14);
     end(&engine, second, 15);
-    assert_eq!(counts(&engine, OUTCOMES).0, 2);
-    end(&engine, admitted(&engine, &request().class(Class::CriticalPlus), 19), 19);
-    assert_eq!(counts(&engine, OUTCOMES), (2, 0, [4, 1, 0, 0]));
-    let late = [20, 24].map(|ms| admitted(&engine, &request(), ms));
-    assert_eq!(counts(&engine, OUTCOMES), (2, 0, [6, 1, 0, 0]));
-    end_all(&engine, late, 30);
+    assert_eq!(counts(&engine, OUTCOMES), (2, 0, [4, 0, 0, 0]), "until 20 and 21 ms");
+    // The service is idle, and this one would wait all the same: until 20 ms, then for its 2 ms.
+    let short = admitted(&engine, &patient(60_000), 16);
+    end(&engine, short, 18);
+    assert_eq!(counts(&engine, OUTCOMES), (2, 1, [4, 0, 0, 0]));
+    for (ms, in_flight) in [(20, 2), (21, 1), (22, 0)] {
+        end(&engine, admitted(&engine, &request().end_unknown(), ms), ms);
+        assert_eq!(counts(&engine, OUTCOMES).0, in_flight, "{ms} ms");
+    }
+}
+
+#[test]
+fn a_stream_would_leave_its_place_when_its_answer_begins_and_count_until_it_ends() {
+    let app = ResourceConfig::new(2).streams_max(2).mode(ResourceMode::Shadow);
+    let engine = engine_of(Overload::builder(7).resource("app", app));
+    let streams = || engine.resource_stats(NOW).next().unwrap().streams.unwrap().open;
+    let mut permits: Vec<_> = (0..3).map(|_| admitted(&engine, &request().stream(), 0)).collect();
+    let of = [OfferOutcome::Admitted, OfferOutcome::WouldLackPlace, OfferOutcome::WouldLackStream];
+    assert_eq!((counts(&engine, of), streams()), ((2, 0, [2, 0, 1]), 2));
+    for permit in &mut permits {
+        assert!(permit.awaits_answer());
+        engine.begin_answer(permit, Outcome::Succeeded, at(5));
+        engine.begin_answer(permit, Outcome::Succeeded, at(6));
+        assert!(!permit.awaits_answer());
+    }
+    assert_eq!((counts(&engine, of), streams()), ((0, 0, [2, 0, 1]), 2));
+    let short = admitted(&engine, &request(), 10);
+    assert_eq!(counts(&engine, of), (1, 0, [3, 0, 1]), "no service works at an open stream");
+    end(&engine, short, 11);
+    end_all(&engine, permits, 60_000);
+    assert_eq!((counts(&engine, of), streams()), ((0, 0, [3, 0, 1]), 0));
+    // One that ends before it begins, and one that is dropped.
+    end(&engine, admitted(&engine, &request().stream(), 60_001), 60_002);
+    drop(admitted(&engine, &request().stream(), 60_003));
+    end(&engine, admitted(&engine, &request(), 60_004), 60_005);
+    assert_eq!((counts(&engine, of), streams()), ((0, 0, [6, 0, 1]), 0));
 }
 
 #[test]
@@ -139,6 +189,7 @@ fn a_stand_in_waits_as_its_request_would_have_and_expires_at_the_same_instant() 
     end(&engine, second.unwrap(), 70);
     assert_eq!(counts(&engine, OUTCOMES).0, 1);
     end_all(&engine, waits.into_iter().chain([late]), 80);
+    let _ = engine.tick(at(200));
     assert_eq!(counts(&engine, OUTCOMES), (0, 0, [3, 2, 0, 0]));
 }
 
@@ -207,7 +258,7 @@ fn a_reload_turns_it_on_and_off_and_keeps_counts_places_and_the_cursor() {
     let second = reloaded(&first, ResourceMode::Shadow, 100);
     assert_eq!(second.resource_stats(NOW).next().unwrap().cursor, cursor);
     assert_eq!(counts(&second, OUTCOMES), (2, 1, [2, 0, 0, 0]));
-    // What waits goes on at once.
+    // A request that waits goes on at once.
     assert!(crate::world::turn(&pending).is_called());
     let Step::Decided(Decision::Admit(waited)) = second.resume(pending, Answered::Turn, at(101)) else {
         panic!("nobody waits for a shadow resource")

@@ -37,6 +37,29 @@ fn a_rehearsal_of_e1_at_twice_the_capacity_would_refuse_what_the_run_refuses_wit
     }
 }
 
+/// A service that bears twice as many requests at once as its resource has places, and is asked for
+/// half of what these can do, then for 1.5 times as much.
+fn too_few_places(seed: u64) -> OverloadScenario {
+    let mut scenario = e1(seed, 1.5);
+    scenario.services[0].workers = 20;
+    scenario.services[0].places = Some(10);
+    for client in &mut scenario.clients {
+        client.phases = vec![LoadPhase { from: 0.0, factor: 0.33 }, LoadPhase { from: 5.0, factor: 1.0 }];
+    }
+    scenario
+}
+
+#[test]
+fn a_rehearsal_of_too_few_places_says_so_although_the_service_bears_the_load() {
+    for seed in 1..=3 {
+        let [enforced, shadow] = compared(&too_few_places(seed)).map(|all| all.iter().sum::<u64>());
+        assert!(enforced > 6_000, "{enforced}");
+        // The service is a little slower beyond its places, and a third of the load is refused: 5 %
+        // of time are 10 % of the refusals.
+        assert!(enforced.abs_diff(shadow) * 10 <= enforced, "seed {seed}: {enforced} and {shadow}");
+    }
+}
+
 #[test]
 fn a_rehearsal_that_begins_below_the_capacity_agrees_as_well() {
     for seed in 1..=3 {

@@ -314,8 +314,8 @@ impl Stage {
         std::fs::write(path("bin/tidegate"), WRAPPER).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(path("bin/tidegate"), executable).unwrap();
-        // Reserved: a daemon that a page stops and starts again finds its port free, and no page talks
-        // to a server of another test.
+        // Reserved: a daemon that a page stops and starts again finds its port free, and no page
+        // talks to a server of another test.
         let ports = PORTS.iter().map(|default| Port::new(default, free_port()));
         Self { ports: ports.collect(), folder }
     }

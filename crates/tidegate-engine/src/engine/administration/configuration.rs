@@ -13,7 +13,6 @@ use crate::lineage::{Ignored, Lineage};
 use crate::meter_rows::MeterRows;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::planes::Planes;
-use crate::rehearsal::Rehearsal;
 
 impl Engine {
     /// An engine with these limits over the state there is; and which `was` it does not obey.
@@ -47,7 +46,7 @@ impl Engine {
             Arc::new(MeterRows::new(Arc::clone(meter), hasher(shared.config.table.seed), names, overload))
         });
         let names = gates.iter().map(|gate| gate.namespace());
-        let rehearsal = Rehearsal::new(&shared, &planes, names, Timestamp::MIN);
+        let rehearsal = Self::rehearsal(&shared, &planes, names, Timestamp::MIN);
         let overload_is_absent = planes.overload.is_none();
         let engine = Self {
             gates,
@@ -90,7 +89,7 @@ impl Engine {
     /// gates are.
     pub(crate) fn with(&self, planes: Planes, now: Timestamp) -> Self {
         let names = self.gates.iter().map(|gate| gate.namespace());
-        let rehearsal = Rehearsal::new(&self.shared, &planes, names, now);
+        let rehearsal = Self::rehearsal(&self.shared, &planes, names, now);
         let overload = planes.overload.as_deref().map(|plane| &plane.overload);
         let metering = self.metering().map(|metering| Arc::new(metering.with_resources(overload)));
         Self {

@@ -59,7 +59,7 @@ impl Engine {
         if before != members {
             self.planes.set_members(members, &self.shared.room);
             if let (Some(rehearsal), Some(state)) = (&self.rehearsal, self.shared.rehearsal.get()) {
-                rehearsal.engine.planes.set_members(members, state.room());
+                rehearsal.planes.set_members(members, state.room());
             }
         }
         let is_divided = self.gates.iter().any(|gate| gate.limits().any(|limit| limit.is_divided));

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::permit::{BesideLimits, Completion, Holds, OtherHolds, Outcome, Permit, Settled, StoredOperation};
 use crate::place::{Loan, Place};
+use crate::stand_in_handle::StandInHandle;
 use crate::sync::Arc;
 
 impl Engine {
@@ -46,6 +47,9 @@ impl Engine {
         let completion = completion.into();
         for holds in permit.holds_mut() {
             let admitted = holds.limits.admitted_at();
+            if let Some(work) = holds.stand_in_mut().and_then(StandInHandle::begin_stream) {
+                self.begin_rehearsed_stream(work, now);
+            }
             let Some(place) = holds.place_mut().filter(|place| place.awaits_answer()) else { continue };
             let kept = now.saturating_since(admitted);
             place.learn_feature(kept);
@@ -86,9 +90,9 @@ impl Engine {
             complete(limits);
             return Vec::new();
         };
-        let OtherHolds { leased, units, place, stored, loan, rehearsed, .. } = other;
-        if let Some(rehearsed) = rehearsed {
-            self.end_rehearsed(*rehearsed, completion, limits.admitted_at(), now);
+        let OtherHolds { leased, units, place, stored, loan, stand_in, .. } = other;
+        if let Some(mut stand_in) = stand_in {
+            self.end_rehearsed(&mut stand_in, completion, now);
         }
         loans.extend(loan.map(|loan| *loan));
         if let Some(place) = place.filter(|place| place.kept_before_stream().is_none()) {
@@ -181,9 +185,9 @@ impl Engine {
             limits.take_back(&self.shared.table, now);
             return None;
         };
-        let OtherHolds { leased, units, place, stored, loan, rehearsed, .. } = other;
-        if let Some(rehearsed) = rehearsed {
-            self.end_rehearsed(*rehearsed, Outcome::Cancelled.into(), limits.admitted_at(), now);
+        let OtherHolds { leased, units, place, stored, loan, stand_in, .. } = other;
+        if let Some(mut stand_in) = stand_in {
+            self.end_rehearsed(&mut stand_in, Outcome::Cancelled.into(), now);
         }
         let mut batch = None;
         if let Some(stored) = stored {
