@@ -548,7 +548,7 @@ impl Overload {
 
     /// The numbers of a resource.
     pub fn stats(&self, resource: ResourceId, now: Timestamp) -> ResourceStats<'_> {
-        ResourceStats::new(resource, self.resource(resource), now)
+        ResourceStats::new(resource, self.resource(resource), self.is_shadow(resource), now)
     }
 
     /// Takes in a measured pressure. It counts until a newer signal comes, for three ticks at most.

@@ -38,6 +38,9 @@ pub struct ResourceStats<'a> {
     pub in_flight: u64,
     /// The most requests in flight at once, at this moment.
     pub in_flight_max: u64,
+    /// Whether it is in shadow mode: its numbers, but for the requests that were offered and
+    /// admitted, are as if it enforced.
+    pub is_shadow: bool,
     /// Its streams; `None` for a resource that has none.
     pub streams: Option<StreamStats>,
     /// The unsettled places that have expired because a namespace below its part waited.
@@ -77,11 +80,12 @@ pub struct ResourceStats<'a> {
 }
 
 impl<'a> ResourceStats<'a> {
-    pub(crate) fn new(id: ResourceId, resource: &'a Resource, now: Timestamp) -> Self {
+    pub(crate) fn new(id: ResourceId, resource: &'a Resource, is_shadow: bool, now: Timestamp) -> Self {
         let classes = resource.classes();
         let load = resource.load(now);
         Self {
             id,
+            is_shadow,
             level: load.level,
             level_transitions: load.transitions,
             pressure: load.pressure,

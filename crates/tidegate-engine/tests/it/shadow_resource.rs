@@ -148,6 +148,20 @@ fn a_stand_in_whose_request_has_ended_before_keeps_its_place_for_as_long_as_that
 }
 
 #[test]
+fn a_place_that_comes_free_goes_to_the_next_at_that_instant_however_late_that_is_looked_at() {
+    let engine = shadow();
+    let held: Vec<_> = (0..2).map(|_| admitted(&engine, &request(), 0)).collect();
+    let waits: Vec<_> = (0..2).map(|_| admitted(&engine, &patient(60), 0)).collect();
+    end_all(&engine, held.into_iter().chain(waits), 20);
+    // These wait until 60 ms, and find places at 40 ms.
+    let late: Vec<_> = (0..2).map(|_| admitted(&engine, &patient(60), 21)).collect();
+    assert_eq!(counts(&engine, OUTCOMES), (2, 2, [4, 0, 0, 0]));
+    let _ = engine.tick(at(500));
+    assert_eq!(counts(&engine, OUTCOMES), (2, 0, [6, 0, 0, 0]));
+    end_all(&engine, late, 500);
+}
+
+#[test]
 fn a_stream_would_leave_its_place_when_its_answer_begins_and_count_until_it_ends() {
     let app = ResourceConfig::new(2).streams_max(2).mode(ResourceMode::Shadow);
     let engine = engine_of(Overload::builder(7).resource("app", app));

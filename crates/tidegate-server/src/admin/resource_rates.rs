@@ -101,6 +101,7 @@ fn rates(recent: &RecentActivity, counts: &ActivityCounts) -> RatesBody {
             admission_cursor: of(OfferOutcome::WouldBeShed),
             queue_delay: of(OfferOutcome::WouldBeDelayed),
             in_flight: of(OfferOutcome::WouldLackPlace),
+            streams: of(OfferOutcome::WouldLackStream),
             queue_full: of(OfferOutcome::WouldFindQueueFull),
             pace: of(OfferOutcome::WouldBeOutOfPace),
         },

@@ -144,7 +144,7 @@ fn body(name: &str, stats: &ResourceStats<'_>, engine: &Engine, now: Timestamp) 
     let counts = &engine.queue_counts(stats.id).unwrap_or_default();
     ResourceBody {
         name: name.to_owned(),
-        shadow: engine.is_shadow(stats.id),
+        shadow: stats.is_shadow,
         level: stats.level.as_str().to_owned(),
         pressure: figure(stats.pressure.unwrap_or(0.0)),
         binding_signal: stats.binding_signal.clone(),

@@ -93,10 +93,13 @@ fn encode_resources(
         })
     });
     page.counters("tidegate_resource_class_outcomes", outcomes)?;
-    let would = by_class().flat_map(|([resource, class], counts)| {
-        OfferOutcome::WOULD.into_iter().filter_map(move |outcome| {
-            let count = Some(counts.count(outcome)).filter(|count| *count > 0)?;
-            Some(([resource, class, ("mechanism", outcome.would_be_refused_by()?)], count))
+    let would = resources.iter().filter(|(_, stats)| stats.is_shadow).flat_map(|(resource, stats)| {
+        let rows =
+            Class::ALL.into_iter().flat_map(|class| OfferOutcome::WOULD.map(|outcome| (class, outcome)));
+        rows.filter_map(|(class, outcome)| {
+            let mechanism = ("mechanism", outcome.would_be_refused_by()?);
+            let labels = [("resource", *resource), ("class", class.as_str()), mechanism];
+            Some((labels, stats.class(class).count(outcome)))
         })
     });
     page.counters("tidegate_resource_would_refuse", would)

@@ -47,7 +47,7 @@ proxy:
 const LEVELS: &str = "[{ name: full, cost: 1 }, { name: 480p, cost: 0.3 }, { name: off, cost: 0 }]";
 
 /// The ways to ask: the protocols of a daemon, and a layer of tower over the same engine.
-const DOORS: [&str; 11] = [
+pub(crate) const DOORS: [&str; 11] = [
     "check",
     "reserve",
     "authorize",
@@ -71,14 +71,14 @@ pub(crate) struct Daemon {
 
 /// The feature and the level of an answer, by the means of its protocol.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
-    is_admitted: bool,
+pub(crate) struct Told {
+    pub(crate) is_admitted: bool,
     /// The header `tidegate-feature` of the answer, where the protocol has headers.
     header: Option<String>,
     /// The feature and its level in the body, in metadata, or for the code that serves.
     members: Option<(String, String)>,
     /// The reason of a refusal.
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// The wait of a refusal, in seconds rounded up.
     retry_seconds: Option<u64>,
 }
@@ -121,12 +121,12 @@ impl Daemon {
         self.clock.advance(Duration::from_secs(1));
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         Client::connect(self.http()).await.post(path, &body.to_string()).await
     }
 
     /// Asks at a door for a feature, with these other words.
-    async fn ask(&self, door: &str, feature: Option<&str>, resource: Option<&str>) -> Told {
+    pub(crate) async fn ask(&self, door: &str, feature: Option<&str>, resource: Option<&str>) -> Told {
         let words: Vec<(&str, &str)> = [("user", Some("ada")), ("feature", feature), ("resource", resource)]
             .into_iter()
             .filter_map(|(name, value)| Some((name, value?)))

@@ -40,6 +40,7 @@ mod plans;
 mod proxy;
 mod quota_store;
 mod refused_keys;
+mod rehearsal;
 mod reload;
 mod request_heads;
 mod resp;

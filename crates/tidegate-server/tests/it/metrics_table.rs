@@ -132,12 +132,12 @@ async fn with_every_part(families: &mut Families) {
 store: {{ kind: embedded, path: \"{path}/store\" }}
 log: {{ decisions: {{ path: \"{path}/decisions.log\" }} }}
 envoy_ratelimit: {{ path: \"{path}/files\" }}
-features: [search, {{ name: thumbnails, levels: [{{ name: full, cost: 1 }}, {{ name: off, cost: 0 }}] }}]
+features: [search, {{ name: thumbnails, resource: app, levels: [{{ name: full, cost: 1 }}, {{ name: off, cost: 0 }}] }}]
 namespaces:
   api:
     limits: [{{ name: all, rate: 1/m, burst: 1 }}, {{ name: tried, rate: 1/m, mode: shadow }}]
     tables: [{{ name: orders, partition_by: hash, provisioned: {{ read: 4, write: 4 }}, mode: static, partitions: {{ min: 1 }} }}]
-resources: {{ app: {{ concurrency: 8, queue: {{ wait: {{ critical: 1s }} }} }} }}
+resources: {{ app: {{ concurrency: 8, queue: {{ wait: {{ critical: 1s }} }} }}, rehearsed: {{ concurrency: 1, mode: shadow }} }}
 proxy:
   upstreams: {{ app: {{ servers: [\"http://{upstream}\"] }} }}
   routes:

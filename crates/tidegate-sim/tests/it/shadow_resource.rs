@@ -54,9 +54,7 @@ fn a_rehearsal_of_too_few_places_says_so_although_the_service_bears_the_load() {
     for seed in 1..=3 {
         let [enforced, shadow] = compared(&too_few_places(seed)).map(|all| all.iter().sum::<u64>());
         assert!(enforced > 6_000, "{enforced}");
-        // The service is a little slower beyond its places, and a third of the load is refused: 5 %
-        // of time are 10 % of the refusals.
-        assert!(enforced.abs_diff(shadow) * 10 <= enforced, "seed {seed}: {enforced} and {shadow}");
+        assert!(enforced.abs_diff(shadow) * 20 <= enforced, "seed {seed}: {enforced} and {shadow}");
     }
 }
 

@@ -58,9 +58,8 @@ impl Engine {
         Some(Arc::new(engine))
     }
 
-    /// Whether a resource is in shadow mode: it refuses and delays nobody, and its numbers, but for
-    /// what was offered and admitted, are those that it would have if it enforced.
-    pub fn is_shadow(&self, resource: ResourceId) -> bool {
+    /// Whether a resource is in shadow mode.
+    pub(crate) fn is_shadow(&self, resource: ResourceId) -> bool {
         self.overload().is_some_and(|overload| overload.is_shadow(resource))
     }
 
@@ -223,16 +222,14 @@ impl Engine {
             let end = (Outcome::Abandoned.into(), now.saturating_since(work.admitted));
             self.end_work(stand_ins, &mut table, (work, was_stream), end, now);
         }
-        loop {
-            let due = table.due(now);
-            let at = due.map_or(now, |(at, _)| at);
+        // Calls that came since the last time are answered before anything that was due later.
+        let first = table.due(now).map_or(now, |(at, _)| at);
+        self.answer_calls(stand_ins, &mut table, first);
+        while let Some((at, id)) = table.due(now) {
+            self.go_on(stand_ins, &mut table, id, at);
             self.answer_calls(stand_ins, &mut table, at);
-            let Some(due) = due else { return table };
-            // It may have gone on by a call.
-            if table.due(now) == Some(due) {
-                self.go_on(stand_ins, &mut table, due.1, at);
-            }
         }
+        table
     }
 
     /// Lets the stand-ins go on that were called, and those that are called by what these do.
