@@ -31,6 +31,7 @@ pub mod tally;
 pub mod world;
 
 mod arrivals;
+mod concurrency_form;
 mod design_world;
 mod plane_settings;
 mod tidegate_control;

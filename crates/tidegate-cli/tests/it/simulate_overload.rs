@@ -108,6 +108,53 @@ fn mistakes_in_features_of_a_scenario_are_those_of_a_policy() {
     assert!(err.contains("client \"viewers\" names feature \"pictures\", which is not among"), "{err}");
 }
 
+/// A service of ten workers at twice what it can do, with so much concurrency.
+fn with_concurrency(concurrency: &str) -> String {
+    format!(
+        "seconds: 20\nservices: [{{ name: shop, workers: 10, mean_ms: 10, concurrency: {concurrency} }}]\n\
+         clients:\n  - {{ name: users, rate: 300, class: critical }}\n  \
+         - {{ name: batch, rate: 1700, class: sheddable, tenants: 1000 }}\n"
+    )
+}
+
+/// The goodput of the first service, and the p99 of the first client in milliseconds.
+fn goodput_and_p99(scenario: &str) -> (f64, f64) {
+    let (code, out, err) = with_scenario(scenario, &["--json"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let design = &report["variants"][0]["designs"][0];
+    (design["goodput"].as_f64().unwrap(), design["clients"][0]["p99_ms"].as_f64().unwrap())
+}
+
+#[test]
+fn too_little_concurrency_leaves_workers_idle_and_too_much_moves_the_queue_into_the_service() {
+    let (goodput, p99) = goodput_and_p99(&with_concurrency("10"));
+    assert!(goodput > 0.94 && p99 < 75.0, "{goodput} {p99}");
+    let (goodput, _) = goodput_and_p99(&with_concurrency("5"));
+    assert!((0.45..0.52).contains(&goodput), "{goodput}");
+    let (goodput, p99) = goodput_and_p99(&with_concurrency("40"));
+    assert!(goodput > 0.94 && p99 > 75.0, "{goodput} {p99}");
+    let (goodput, _) = goodput_and_p99(&with_concurrency("auto"));
+    assert!(goodput > 0.9, "{goodput}");
+    let unnamed = with_concurrency("10").replace(", concurrency: 10", "");
+    assert_eq!(with_scenario(&unnamed, &[]), with_scenario(&with_concurrency("10"), &[]));
+}
+
+#[test]
+fn a_concurrency_that_is_none_says_where_it_stands_and_what_to_use() {
+    for (written, found) in [
+        ("0", "0 is out of range"),
+        ("1000001", "1000001 is out of range"),
+        ("2.5", "expected a whole number, found \"2.5\""),
+        ("many", "expected a whole number, found \"many\""),
+    ] {
+        let (code, _, err) = with_scenario(&with_concurrency(written), &[]);
+        assert_eq!(code, 2, "{written}");
+        let told = format!("scenario.yaml:2:65: services[0].concurrency: {found}; use a whole number");
+        assert!(err.contains(&told) && err.contains(" from 1 to 1000000, or auto"), "{err}");
+    }
+}
+
 #[test]
 fn mistakes_in_a_scenario_are_said_with_what_was_probably_meant() {
     let text = SCENARIO.replace("tenants:", "tennants:").replace("seconds: 8", "seconds: 0");

@@ -8,6 +8,7 @@ use tidegate_overload::{FeatureConfig, LevelThresholds};
 use tidegate_policy::{DocumentCheck, FeatureEntries, LoadLevelEntries, Problems};
 
 use super::client::{ArrivalPattern, ClientSpec, LoadPhase, RetryRule};
+use super::concurrency_form::ConcurrencyForm;
 use super::feature_spec::FeatureSpec;
 use super::scenario::{OverloadFault, OverloadScenario, TimedFault};
 use super::service::{ServicePhase, ServiceSpec, ServiceTime};
@@ -57,6 +58,10 @@ struct ServiceForm {
     /// The requests that it works on at once. Default: 10.
     #[cfg_attr(test, schemars(range(min = 1, max = 10000)))]
     workers: Option<u32>,
+    /// The most requests that are admitted to it at once, `concurrency:` of its resource in a
+    /// policy: 1 to 1000000, or `auto`. Requests beyond its workers wait inside of it. Default: as
+    /// many as it has workers.
+    concurrency: Option<ConcurrencyForm>,
     /// The distribution of its service times. Default: `exponential`.
     distribution: Option<DistributionForm>,
     /// The mean service time in milliseconds. Default: 10.
@@ -330,6 +335,9 @@ fn service(form: &ServiceForm) -> ServiceSpec {
     let mean_ms = form.mean_ms.unwrap_or(10.0);
     let distribution = form.distribution.unwrap_or(DistributionForm::Exponential);
     service.workers = form.workers.unwrap_or(service.workers);
+    if let Some(concurrency) = form.concurrency {
+        concurrency.apply(&mut service);
+    }
     service.service_time = match distribution {
         DistributionForm::Exponential => ServiceTime::Exponential { mean_ms },
         DistributionForm::Lognormal => ServiceTime::Lognormal { mean_ms, sigma: form.sigma.unwrap_or(1.0) },
