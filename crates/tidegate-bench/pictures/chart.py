@@ -85,6 +85,11 @@ class Panel:
         path = " ".join(f"{self.x(second):.1f},{self.y(value):.1f}" for second, value in points)
         return f'<polyline class="line {kind}" points="{path}"/>'
 
+    def between(self, below, above, kind):
+        """The area between two lines."""
+        path = " ".join(f"{self.x(second):.1f},{self.y(value):.1f}" for second, value in [*above, *reversed(below)])
+        return f'<polygon class="{kind}" points="{path}"/>'
+
     def shade(self, begin, end):
         width = max(3.0, self.x(end) - self.x(begin))
         return f'<rect class="shade" x="{self.x(begin):.1f}" y="{self.top:.1f}" width="{width:.1f}" height="{self.height:.1f}"/>'

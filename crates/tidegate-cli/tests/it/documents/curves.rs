@@ -8,7 +8,7 @@ use tidegate_test_support::TemporaryFolder;
 use super::root;
 
 /// A picture, the script that draws it with what comes before and after the data, and the data.
-const CURVES: [(&str, &[&str], &str, &[&str]); 5] = [
+const CURVES: [(&str, &[&str], &str, &[&str]); 6] = [
     (
         "docs/pictures/over-admission.svg",
         &["crates/tidegate-bench/pictures/over_admission.py"],
@@ -19,6 +19,12 @@ const CURVES: [(&str, &[&str], &str, &[&str]); 5] = [
         "docs/pictures/queue.svg",
         &["crates/tidegate-bench/pictures/queue.py", "draw"],
         "docs/pictures/data/queue.json",
+        &[],
+    ),
+    (
+        "docs/pictures/goodput.svg",
+        &["crates/tidegate-bench/pictures/goodput.py", "draw"],
+        "docs/pictures/data/goodput.json",
         &[],
     ),
     (
