@@ -67,6 +67,7 @@ recipes! {
     the_recipe_of_tokens_runs_as_it_is_written: "LLM tokens",
     the_recipe_of_time_zones_runs_as_it_is_written: "A daily quota in the customer's time zone",
     the_recipe_of_the_line_runs_as_it_is_written: "A slow service with a line",
+    the_recipe_of_protection_runs_as_it_is_written: "From an unprotected service to a protected one",
     the_recipe_of_thumbnails_runs_as_it_is_written: "Switch off thumbnails before checkout slows",
     the_recipe_of_jobs_runs_as_it_is_written: "Jobs of each tenant at the same time",
     the_recipe_of_uploads_runs_as_it_is_written: "Uploads by bytes",
