@@ -21,7 +21,7 @@ pub(crate) struct ResourceConfig {
     /// The most requests in flight at once, 1 to 1000000; or `auto`, which finds the limit by the
     /// latency of the resource; or how it is found. A place is held until the work is done, where
     /// its end is reported: in the proxy, in a layer, and by `check` with a permit. Elsewhere
-    /// requests take no place and are paced by rate.
+    /// requests take no place and are paced by rate. docs/concurrency.md says how to choose it.
     pub(crate) concurrency: ConcurrencyEntry,
     /// The most streams at once, 1 to 1000000: answers of routes with `hold: first_byte`, from
     /// their admission until their end. A request that would become one too many is refused. Where
