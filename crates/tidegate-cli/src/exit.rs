@@ -84,6 +84,7 @@ A scenario for --scenario, with --html report.html for the pictures:
   services:
     - name: checkout
       workers: 10
+      concurrency: 10
       mean_ms: 10
       phases: [{ from: 20, factor: 3 }]
   features:
