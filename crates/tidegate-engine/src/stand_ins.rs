@@ -121,7 +121,7 @@ impl StandIns {
                 let keeps = if is_within {
                     progress.took()
                 } else {
-                    table.service(work.resource).times.draw(now).or_else(|| progress.took())
+                    table.service(work.resource).times.draw().or_else(|| progress.took())
                 };
                 let timer = keeps.map(|keeps| now.saturating_add(keeps));
                 (StandInPart::HasPlace { permit: Box::new(permit), since: now }, timer)

@@ -7,6 +7,7 @@ pub(crate) mod feature_steps;
 pub(crate) mod idleness;
 pub(crate) mod neighbour;
 pub(crate) mod rates;
+pub(crate) mod rehearsal;
 pub(crate) mod step;
 pub(crate) mod streams;
 pub(crate) mod waits;

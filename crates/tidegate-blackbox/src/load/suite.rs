@@ -1,7 +1,7 @@
 //! The table of the experiments.
 
 use crate::load::experiments::{
-    authorize, crashes, factors, feature_steps, neighbour, rates, step, streams, waits,
+    authorize, crashes, factors, feature_steps, neighbour, rates, rehearsal, step, streams, waits,
 };
 use crate::trial::{Pace, Repetition, Trial};
 
@@ -28,6 +28,8 @@ pub const EXPERIMENTS: &[Trial] = experiments! {
         "E4: a feature that is switched off at T1 and on again at T2, while two others rise and fall";
     "rates" Trial rates::run:
         "the last ten seconds of a resource beside the count of its client, at 200 and 2 000 a second";
+    "rehearsal" Trial rehearsal::run:
+        "E1 at twice the capacity in shadow mode: what it would refuse beside what it refuses";
     "neighbour" Run neighbour::run:
         "an upstream beside one that is offered 10 times its capacity";
     "killed-upstream" Trial crashes::killed_upstream:

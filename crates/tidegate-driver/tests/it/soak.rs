@@ -75,6 +75,11 @@ async fn ten_thousand_requests_with_disconnects_panics_reloads_and_drains_leave_
     let absent = [
         OfferOutcome::QueueDelay,
         OfferOutcome::OutOfPace,
+        OfferOutcome::WouldBeDelayed,
+        OfferOutcome::WouldBeOutOfPace,
+        OfferOutcome::WouldLackStream,
+        OfferOutcome::WouldFindQueueFull,
+        OfferOutcome::WouldExpire,
         OfferOutcome::NoStream,
         OfferOutcome::Denied,
         OfferOutcome::Throttled,

@@ -14,6 +14,7 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use tidegate_capacity::Capacity;
 use tidegate_core::algorithm::{Bucket, Concurrency};
 use tidegate_core::limit::{Consistency, OnStoreFailure};
 use tidegate_core::{Algorithm, Class, Limit, Rate, Timestamp};
@@ -22,7 +23,9 @@ use tidegate_engine::{
     Engine, EngineConfig, Event, FeaturePinning, LeaseConfig, NamespaceConfig, OfferOutcome, Progress,
     Request, RoomBounds, RoomUse,
 };
-use tidegate_overload::{FeatureConfig, FeatureLevelConfig, Overload, ResourceConfig};
+use tidegate_overload::{
+    FeatureConfig, FeatureLevelConfig, Overload, OverloadBuilder, ResourceConfig, ResourceMode,
+};
 use tidegate_store::{Answer, Batch, MemoryConfig, MemoryStore, Note, NoteKind, Store, StoreError};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -365,6 +368,7 @@ impl SoakWorld {
                 return self.set_health(ill);
             }
             15..=17 => return self.switch_off(),
+            18 => return self.rehearse_or_enforce(),
             _ => return,
         };
         self.engine.engine().event(event, now).unwrap();
@@ -377,6 +381,14 @@ impl SoakWorld {
         let (feature, level) = (FEATURE.to_owned(), FeatureLevelConfig::OFF.to_owned());
         let pin = FeaturePinning { feature, level, until, by: None, reason: None };
         self.engine.engine().pin_feature(pin, now).unwrap();
+    }
+
+    /// Turns the mode of a resource: what waits and works there goes on in the other mode.
+    fn rehearse_or_enforce(&mut self) {
+        let mode = self.random.pick(&[ResourceMode::Enforce, ResourceMode::Shadow]);
+        let now = self.clock.now();
+        let engine = self.engine.engine().with_planes(Capacity::builder(), resources(mode), now).unwrap();
+        self.engine.replace(engine);
     }
 
     fn set_health(&self, health: StoreHealth) {
@@ -409,6 +421,8 @@ impl SoakWorld {
         tokio::time::sleep(QUIET).await;
         self.reload_to(limits());
         let (engine, now) = (self.engine.engine(), self.clock.now());
+        // Stand-ins of ended requests keep their places for a while.
+        let _ = engine.tick(now);
         // Undos that the engine kept go to the store with the next request.
         for asks in engine.take_lease_asks() {
             let answer = self.store.memory.run_now(asks.batch());
@@ -480,15 +494,19 @@ fn new_engine(start: u64) -> Engine {
     config.asks_store = true;
     let leases = config.leases.insert(LeaseConfig::new(7 + start));
     (leases.locks_max, leases.holders_max) = (1, 1024);
+    let overload = resources(ResourceMode::Enforce).build().unwrap();
+    Engine::builder(config).namespace(namespace(limits())).overload(overload).build().unwrap()
+}
+
+/// The resources, of which the last one is in this mode.
+fn resources(mode: ResourceMode) -> OverloadBuilder {
     let mut feature = FeatureConfig::new(FEATURE, Class::Sheddable);
     feature.levels =
         vec![FeatureLevelConfig::new("on", 1.0), FeatureLevelConfig::new(FeatureLevelConfig::OFF, 0.0)];
-    let overload = Overload::builder(5)
+    Overload::builder(5)
         .default_resource(ResourceConfig::new(4))
         .feature(feature)
         .resource(RESOURCES[0], ResourceConfig::new(2))
         .resource(RESOURCES[1], ResourceConfig::new(1))
-        .resource(RESOURCES[2], ResourceConfig::new(3));
-    let engine = Engine::builder(config).namespace(namespace(limits())).overload(overload.build().unwrap());
-    engine.build().unwrap()
+        .resource(RESOURCES[2], ResourceConfig::new(3).mode(mode))
 }

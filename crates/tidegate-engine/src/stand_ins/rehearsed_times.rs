@@ -3,8 +3,6 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use tidegate_core::Timestamp;
-
 /// The times of a service that nobody holds back, from which follow those that it would take behind
 /// an enforcing resource.
 ///
@@ -24,10 +22,10 @@ pub(crate) struct RehearsedTimes {
     scaled: RecentTimes,
 }
 
-/// The last times, in the order in which they were measured; at most 24 KB.
+/// The last times, in the order in which they were measured; at most 16 KB.
 #[derive(Debug, Default)]
 struct RecentTimes {
-    times: VecDeque<(Timestamp, Duration)>,
+    times: VecDeque<Duration>,
     sum: Duration,
     /// The next one to be drawn.
     next: usize,
@@ -37,22 +35,12 @@ impl RecentTimes {
     /// The times that are kept. The mean of so many exponential times is 3 % off.
     const MAX: usize = 1024;
 
-    fn add(&mut self, took: Duration, now: Timestamp) {
+    fn add(&mut self, took: Duration) {
         if self.times.len() == Self::MAX {
-            self.forget_oldest();
+            self.sum -= self.times.pop_front().unwrap_or_default();
         }
         self.sum += took;
-        self.times.push_back((now, took));
-    }
-
-    fn forget_oldest(&mut self) {
-        self.sum -= self.times.pop_front().map_or(Duration::ZERO, |(_, took)| took);
-    }
-
-    fn forget_before(&mut self, instant: Timestamp) {
-        while self.times.front().is_some_and(|(at, _)| *at < instant) {
-            self.forget_oldest();
-        }
+        self.times.push_back(took);
     }
 
     fn mean(&self) -> Duration {
@@ -62,7 +50,7 @@ impl RecentTimes {
     /// One of them after the other, from the first again after the last.
     fn draw(&mut self) -> Option<Duration> {
         self.next = if self.next < self.times.len() { self.next } else { 0 };
-        let (_, took) = self.times.get(self.next)?;
+        let took = self.times.get(self.next)?;
         self.next += 1;
         Some(*took)
     }
@@ -74,25 +62,20 @@ impl RehearsedTimes {
     const KNOWN_FROM: usize = 256;
     /// Means are the same if they are not apart by this part of them: it is twice what chance does.
     const SAME: u32 = 8;
-    /// How long a time beyond the places counts.
-    const BEYOND_FOR: Duration = Duration::from_mins(1);
 
     /// Takes in the time of a request that has ended, which the service worked at beside others.
-    pub(crate) fn add(&mut self, took: Duration, at_work: u64, places: u64, now: Timestamp) {
+    pub(crate) fn add(&mut self, took: Duration, at_work: u64, places: u64) {
         if at_work <= places {
-            self.within.add(took, now);
+            self.within.add(took);
             return;
         }
-        self.beyond.add(took, now);
+        self.beyond.add(took);
         let [places, at_work] = [places, at_work].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-        self.scaled.add(took.saturating_mul(places) / at_work, now);
+        self.scaled.add(took.saturating_mul(places) / at_work);
     }
 
     /// A time for which the next stand-in keeps its place; `None` while no request has ended.
-    pub(crate) fn draw(&mut self, now: Timestamp) -> Option<Duration> {
-        let oldest = now.saturating_sub(Self::BEYOND_FOR);
-        self.beyond.forget_before(oldest);
-        self.scaled.forget_before(oldest);
+    pub(crate) fn draw(&mut self) -> Option<Duration> {
         let [within, least, most] = [&self.within, &self.scaled, &self.beyond].map(RecentTimes::mean);
         let is_known = self.within.times.len() >= Self::KNOWN_FROM;
         let times = if self.beyond.times.is_empty() {

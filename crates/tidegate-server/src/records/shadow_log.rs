@@ -78,7 +78,7 @@ mod tests {
         before[0][0] = 5;
         let mut counts = before;
         counts[0][0] = 12;
-        counts[2][4] = 1;
+        counts[2][5] = 1;
         counts[0][1] = 3;
         let words = "1 critical by queue_full, 7 sheddable by admission_cursor, 3 sheddable by queue_delay";
         assert_eq!(in_words(&counts, &before), (11, words.to_owned()));

@@ -234,6 +234,8 @@ fn variations() -> Vec<(Regex, &'static str)> {
     let all = [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
         (r"\d{4}-\d\d-\d\d\s+\d\d:\d\d", "DATE"),
+        // The day is named where it is not this one.
+        (r"\b\d{1,2} [A-Z][a-z]{2}, (\d\d:\d\d)", "$1"),
         (r"\b([0-9a-f]{32}|[0-9a-f]{16})\b", "ID"),
         (r#""id":"[0-9a-f]{8}""#, "\"id\":ID"),
         (r#""(\w+_(?:ms|us|per_s))":[\d.]+"#, "\"$1\":N"),

@@ -143,7 +143,7 @@ impl Engine {
         let took = now.saturating_since(work.admitted);
         table.end_work(work.resource);
         let places = self.places_of(work.resource);
-        table.service(work.resource).times.add(took, work.at_work, places, now);
+        table.service(work.resource).times.add(took, work.at_work, places);
         if let Some(one) = table.stand_in(work.id) {
             one.progress = WorkProgress::Streams(took);
             if !one.waits() && one.timer.is_none() {
@@ -175,7 +175,7 @@ impl Engine {
             table.end_work(work.resource);
             if matches!(end.outcome, Outcome::Succeeded | Outcome::Failed) {
                 let places = self.places_of(work.resource);
-                table.service(work.resource).times.add(took, work.at_work, places, now);
+                table.service(work.resource).times.add(took, work.at_work, places);
             }
         }
         let Some(one) = table.stand_in(work.id) else { return };
