@@ -11,7 +11,7 @@ use serde::Serialize;
 use tidegate_core::Class;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::resources::{
-    RatesBody, RecentBody, ResourceBody, ResourcesBody, ShedRatesBody, SignalBody, TimesBody,
+    AdviceBody, RatesBody, RecentBody, ResourceBody, ResourcesBody, ShedRatesBody, SignalBody, TimesBody,
 };
 use tidegate_wire::text::shortened;
 
@@ -48,20 +48,31 @@ fn table(body: &ResourcesBody) -> String {
     if body.resources.is_empty() {
         return "The policy has no resources.\n".to_owned();
     }
-    let each: Vec<String> = body.resources.iter().map(summary).collect();
+    let each: Vec<String> = body.resources.iter().map(|one| summary(one, &short_advice(one))).collect();
     each.join("\n")
 }
 
-fn summary(resource: &ResourceBody) -> String {
+fn summary(resource: &ResourceBody, advice: &str) -> String {
     let rates = resource.recent.as_ref().map_or_else(String::new, |recent| classes(recent, resource.shadow));
-    format!("{}\n{}{}", headline(resource), indented(&rates), indented(&signals(&resource.signals)))
+    let (headline, signals) = (headline(resource), signals(&resource.signals));
+    format!("{headline}\n{}{}{}", indented(advice), indented(&rates), indented(&signals))
 }
 
-/// The same for one resource, with its namespaces.
+/// The same for one resource, with its namespaces and the whole advice.
 fn detailed(resource: &ResourceBody) -> String {
     let namespaces =
         resource.recent.as_ref().map_or_else(String::new, |recent| namespaces(recent, resource.shadow));
-    summary(resource) + &indented(&namespaces)
+    let advice = resource.advice.as_ref().map(|advice| format!("advice: {}", one_line(&advice.text)));
+    summary(resource, &advice.unwrap_or_default()) + &indented(&namespaces)
+}
+
+/// The advice in a few words.
+fn short_advice(resource: &ResourceBody) -> String {
+    let words = |advice: &AdviceBody| {
+        let kind = if advice.kind == "too_low" { "may be too low" } else { "is too high" };
+        format!("advice: the limit {kind}, try {}", advice.suggested)
+    };
+    resource.advice.as_ref().map_or_else(String::new, words)
 }
 
 fn headline(resource: &ResourceBody) -> String {
@@ -267,6 +278,7 @@ mod tests {
         let body: ResourceBody = serde_json::from_str(
             r#"{"name":"app","level":"hard","pressure":0.981,"binding_signal":"in_flight","in_flight":20,
             "in_flight_max":20,"streams":{"open":4,"max":1000,"refused":2},"concurrency":"vegas",
+            "advice":{"kind":"too_low","suggested":80,"text":"20 places may be too few."},
             "cursor":{"position":70,"class":"sheddable","cohort":70,"cohorts_change":"2026-11-29T21:00:00Z"},
             "queued":3,"queue_delay_ms":4.25,"retry_after_s":2,"classes":[],"signals":[{"name":"lag",
             "source":"push","value":12.0,"target":1000.0,"unit":"messages","pressure":0.0,"age_ms":12300,
@@ -288,6 +300,7 @@ mod tests {
         let expected = "\
 app: hard, pressure 0.98 by in_flight, offered 2.12 of its capacity; 20 of 20 (vegas) in flight with 4 of 1000 streams open, 3 waiting for 4.2 ms
   serves sheddable from cohort 70 up, other tenants from 2026-11-29T21:00:00Z on; retry after 2 s
+  advice: 20 places may be too few.
   A SECOND  OFFERED  ADMITTED  SHED  EXPIRED  CANCELLED  DENIED  DISABLED  WAITING  WAIT MS P50   P99  TIME MS P50  P99
   critical     90.0      40.0  50.0      0.0        0.0     0.0       0.0        3          1.5  12.2            -    -
   critical shed: 40.0 by admission_cursor, 10.0 by queue_delay
@@ -298,7 +311,9 @@ app: hard, pressure 0.98 by in_flight, offered 2.12 of its capacity; 20 of 20 (v
   (others)   sheddable      1.0       1.0   0.0      0.0        0.0     0.0       0.0        0  all
 ";
         assert_eq!(detailed(&body), expected);
-        assert!(detailed(&body).starts_with(&summary(&body)));
+        let listed = table(&ResourcesBody { resources: vec![body] });
+        assert!(listed.contains("\n  advice: the limit may be too low, try 80\n  A SECOND"), "{listed}");
+        assert!(!listed.contains("NAMESPACE"), "{listed}");
         let none = ResourcesBody { resources: Vec::new() };
         assert_eq!(table(&none), "The policy has no resources.\n");
     }

@@ -20,8 +20,8 @@ use tidegate_core::{
     Attributes, Cost, Gate, KeyTable, Limit, NamespaceConfig, TableConfig, TableStats, Timestamp,
 };
 use tidegate_overload::{
-    Cursor, InstanceState, LoadLevel, Obstacle, Overload, PushedValue, ResourceId, ResourceStats, RoomBounds,
-    Signal, SignalError,
+    ConcurrencyAdvice, Cursor, InstanceState, LoadLevel, Obstacle, Overload, PushedValue, ResourceId,
+    ResourceStats, RoomBounds, Signal, SignalError,
 };
 use tidegate_store::{Batch, NoteChange};
 
@@ -512,6 +512,14 @@ impl Engine {
         let overload = self.overload();
         overload.into_iter().flat_map(move |overload| {
             overload.resources().map(move |(resource, _)| overload.stats(resource, now))
+        })
+    }
+
+    /// The advice about the places of each resource that has a name; nothing without the overload
+    /// plane. See [`Resource::advice`](tidegate_overload::Resource::advice).
+    pub fn concurrency_advice(&self) -> impl Iterator<Item = (&str, ConcurrencyAdvice)> {
+        self.overload().into_iter().flat_map(|overload| {
+            overload.resources().filter_map(|(id, name)| Some((name?, overload.resource(id).advice()?)))
         })
     }
 

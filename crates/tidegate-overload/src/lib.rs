@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod advice;
 mod backoff;
 mod builder;
 mod cursor;
@@ -57,6 +58,7 @@ mod tick;
 
 pub use activity::recent_activity::{ACTIVITY_SPAN, ActivityCounts, ActivityRow, RecentActivity};
 pub use activity::time_counts::TimeCounts;
+pub use advice::concurrency_advice::ConcurrencyAdvice;
 pub use builder::{FeatureProblem, OverloadBuilder, OverloadError};
 pub use cursor::marginal_rank::MarginalRank;
 pub use cursor::{COHORTS, Cursor, RequestLevel, cohorts_change};

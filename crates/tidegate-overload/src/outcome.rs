@@ -274,6 +274,14 @@ impl ClassStats {
         OfferOutcome::WOULD.into_iter().map(|outcome| self.count(outcome)).sum()
     }
 
+    /// The requests that more places could have served: refused by the load, but for those without
+    /// a stream, and those that expired; in shadow mode those that would have been.
+    pub(crate) fn refused_for_places(&self) -> u64 {
+        let refused =
+            self.refused_by_load() - self.count(OfferOutcome::NoStream) + self.count(OfferOutcome::Expired);
+        refused + self.would_be_refused() - self.count(OfferOutcome::WouldLackStream)
+    }
+
     /// The requests that were refused because of the load: by the cursor or the delay of the queue,
     /// ahead of the pace, or for want of a place, of a stream or of room to wait.
     pub const fn refused_by_load(&self) -> u64 {

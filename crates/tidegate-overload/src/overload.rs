@@ -508,7 +508,7 @@ impl Overload {
         admitted: Timestamp,
         now: Timestamp,
     ) {
-        self.resource(permit.resource()).sample(permit.namespace(), sample, admitted, now);
+        self.resource(permit.resource()).sample(permit, sample, self.is_rehearsal, admitted, now);
     }
 
     /// The most requests of `class` in flight at once, at this moment.

@@ -11,6 +11,10 @@ use tidegate_core::{BindingSignal, Class, OverloadMechanism, Timestamp};
 use crate::activity::activity_window::ActivityWindow;
 use crate::activity::recent_activity::RecentActivity;
 use crate::activity::time_counts::TimeCounts;
+use crate::advice::advice_rule::PlaceTerms;
+use crate::advice::advice_state::AdviceState;
+use crate::advice::concurrency_advice::ConcurrencyAdvice;
+use crate::advice::times_by_use::TimesByUse;
 use crate::backoff::{Backoff, scattered};
 use crate::cursor::cursor_control::{CursorControl, TickMeasures};
 use crate::cursor::cursor_positions::PromisedParts;
@@ -55,6 +59,8 @@ pub struct InFlightPermit {
     slot: u8,
     class: Class,
     namespace: u32,
+    /// The places in use when it was taken, itself included.
+    in_use: u32,
 }
 
 impl InFlightPermit {
@@ -80,6 +86,7 @@ pub struct Resource {
     pub(crate) in_flight: InFlight,
     pub(crate) streams: StreamPlaces,
     pub(crate) latency: LatencyAverages,
+    times_by_use: TimesByUse,
     adaptive: AdaptiveBound,
     slow_answers: SlowAnswers,
     pacer: Pacer,
@@ -106,6 +113,7 @@ struct ResourceControl {
     cursor: CursorControl,
     backoff: Backoff,
     activity: ActivityWindow,
+    advice: AdviceState,
     /// The number of offered requests at the last tick.
     offered_before: u64,
     /// The settings as they were given.
@@ -183,6 +191,7 @@ impl Resource {
             cursor: CursorControl::new(),
             backoff: Backoff::new(),
             activity: ActivityWindow::default(),
+            advice: AdviceState::default(),
             offered_before: 0,
             whole: *whole,
             config,
@@ -217,6 +226,7 @@ impl Resource {
             slow_answers,
             pacer: Pacer::default(),
             latency: LatencyAverages::default(),
+            times_by_use: TimesByUse::default(),
             hints: AtomicU64::new(0),
             hint_key,
             namespaces: Arc::new(NamespaceSlots::new()),
@@ -401,11 +411,13 @@ impl Resource {
             Some(slot) => slot,
             None => self.called_place(namespace, class, is_called)?,
         };
-        if !self.in_flight.acquire(class) {
+        let Some(in_use) = self.in_flight.acquire(class) else {
             self.namespaces.give_back_place(slot, class);
             return None;
-        }
-        Some(InFlightPermit { resource: id, slot, class, namespace })
+        };
+        // At most [`ResourceConfig::IN_FLIGHT_MAX`].
+        let in_use = in_use as u32;
+        Some(InFlightPermit { resource: id, slot, class, namespace, in_use })
     }
 
     /// The slot of a namespace that has as many places as it may, for a request that was called
@@ -619,6 +631,7 @@ impl Resource {
             }
         }
         control.service_times = control.recent_answers.service_times();
+        self.tick_advice(&mut control, now);
         control.note_asked(&namespaces, now);
         self.bound_places(&mut control, now);
         self.bound_parts(&mut control, &namespaces, now);
@@ -670,8 +683,17 @@ impl Resource {
         }
     }
 
-    /// Adds the end of work that was admitted at `admitted`.
-    pub(crate) fn sample(&self, namespace: u32, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
+    /// Adds the end of work that was admitted at `admitted`. What a stand-in says of the places in
+    /// use is no evidence of its service.
+    pub(crate) fn sample(
+        &self,
+        permit: &InFlightPermit,
+        sample: LatencySample,
+        is_stand_in: bool,
+        admitted: Timestamp,
+        now: Timestamp,
+    ) {
+        let namespace = permit.namespace;
         self.latency.add(sample);
         if let LatencySample::Succeeded { first_byte, end } = sample {
             self.namespaces.answer(namespace, first_byte.unwrap_or(end));
@@ -679,8 +701,46 @@ impl Resource {
         self.slow_answers.add(sample);
         if let LatencySample::Succeeded { end, .. } | LatencySample::TimedOut { after: end } = sample {
             self.namespaces.pace(namespace).add(end);
+            if !is_stand_in {
+                self.times_by_use.add(permit.in_use, end);
+            }
         }
         self.adaptive.record(namespace, sample.limit_sample(), admitted, now);
+    }
+
+    /// Takes in for how long the service worked at a request to a resource in shadow mode, for
+    /// [`Resource::advice`]: one that was admitted as one of `places_in_use` requests at work, which
+    /// may be more than the resource has places; 0 counts as 1. Its stand-in has the permit.
+    pub fn observe_place_time(&self, places_in_use: u64, took: Duration) {
+        self.times_by_use.add(u32::try_from(places_in_use).unwrap_or(u32::MAX).max(1), took);
+    }
+
+    /// Advice to change the places of the resource, by what was measured in the last minute;
+    /// `None`: they are not plainly wrong, or not enough is known. At most two seconds old, or ten
+    /// times the time of a request.
+    pub fn advice(&self) -> Option<ConcurrencyAdvice> {
+        lock(&self.control).advice.advice()
+    }
+
+    /// Advises anew once its span is over.
+    fn tick_advice(&self, control: &mut ResourceControl, now: Timestamp) {
+        // The number of instances changes what the places in use say about a service.
+        if control.instances.is_some() || !control.advice.is_span_over(control.service_times.typical(), now) {
+            return;
+        }
+        let is_adaptive = self.adaptive.is_present();
+        let places = self.in_flight.max();
+        let shed_by = control.cursor.binding_signal(now);
+        let terms = PlaceTerms {
+            places,
+            adaptive_at_max: is_adaptive.then_some(places >= control.config.in_flight_max),
+            pushed_pressure: control.signals.worst_pushed(),
+            is_shed_by_others: matches!(shed_by, BindingSignal::Pin | BindingSignal::Pressure),
+        };
+        let all = self.classes().iter().fold(ClassStats::default(), ClassStats::plus);
+        let asked = all.offered.saturating_sub(all.refused_before_load());
+        let refused = all.refused_for_places();
+        control.advice.end_span(&self.times_by_use, asked, refused, &terms, now);
     }
 
     /// How long a resource takes for one request, by the answers of the last seconds.

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Timestamp};
 
+use crate::advice::concurrency_advice::ConcurrencyAdvice;
 use crate::cursor::Cursor;
 use crate::levels::load_level::LoadLevel;
 use crate::levels::signal::SignalStats;
@@ -66,6 +67,8 @@ pub struct ResourceStats<'a> {
     pub retry_after: Duration,
     /// The latency of the work, as its ends report it.
     pub latency: LatencyStats,
+    /// Advice to change its places; see [`Resource::advice`].
+    pub advice: Option<ConcurrencyAdvice>,
     /// The load level.
     pub level: LoadLevel,
     /// The changes of the load level since the start.
@@ -105,6 +108,7 @@ impl<'a> ResourceStats<'a> {
             demand: resource.demand(),
             retry_after: resource.retry_after(),
             latency: resource.latency.stats(),
+            advice: resource.advice(),
             classes,
         }
     }

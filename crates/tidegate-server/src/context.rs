@@ -21,6 +21,7 @@ use crate::fleet::shared_store::SharedStore;
 use crate::in_force::InForce;
 use crate::metrics::Metrics;
 use crate::protocol_hooks::ProtocolHooks;
+use crate::records::advice_log::AdviceLog;
 use crate::records::audit::Audit;
 use crate::records::decisions::Decisions;
 use crate::records::feature_log::FeatureLog;
@@ -59,6 +60,8 @@ pub(crate) struct DaemonContext {
     pub(crate) refused_keys: RefusedKeys,
     /// The log lines and the counts of the changes of features.
     pub(crate) feature_log: Arc<FeatureLog>,
+    /// The log lines with advice about resources.
+    pub(crate) advice_log: AdviceLog,
     /// The last day of each resource, which the tick of the daemon writes.
     pub(crate) histories: Mutex<HistorySet>,
     pub(crate) connections: Arc<Connections>,

@@ -171,6 +171,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     ("tidegate_resource_in_flight", "Requests in flight at a resource"),
     ("tidegate_resource_in_flight_max", "The most requests that may be in flight at a resource"),
+    ("tidegate_resource_advised_places", "Places that advice suggests for a resource; 0 without advice"),
     ("tidegate_resource_streams", "Streams open at a resource, and requests that may become one"),
     ("tidegate_resource_streams_max", "The most streams that may be open at a resource"),
     ("tidegate_resource_streams_refused", "Requests that a resource refused for want of a stream"),

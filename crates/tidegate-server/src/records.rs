@@ -1,6 +1,7 @@
 //! Records of what the daemon did: the decision log, the audit log, log lines about refusals and
 //! failures, and the keys that are refused most.
 
+pub(crate) mod advice_log;
 pub(crate) mod audit;
 pub(crate) mod decision_log;
 pub(crate) mod decisions;

@@ -36,6 +36,7 @@ use crate::listener::{ListenError, Listener};
 use crate::metrics::{MetricSources, Metrics};
 use crate::panics::kept_running;
 use crate::protocol::RESP_NAMESPACE;
+use crate::records::advice_log::AdviceLog;
 use crate::records::audit::Audit;
 use crate::records::decisions::Decisions;
 use crate::records::feature_log::FeatureLog;
@@ -174,6 +175,7 @@ impl Server {
             decisions,
             metrics,
             feature_log,
+            advice_log: AdviceLog::default(),
             refused_keys: RefusedKeys::new(random_seed(), clock.now()),
             histories: Mutex::new(HistorySet::new(config.metering.history_bytes)),
             is_ready: AtomicBool::new(true),
@@ -444,6 +446,14 @@ impl Drop for Handle {
 
 tidegate_core::debug_fields!(Handle { bound });
 
+/// Writes the advice about the resources of the policy in force.
+fn log_advice(daemon: &DaemonContext) {
+    let (in_force, now) = (daemon.in_force.load(), daemon.clock.now());
+    for (resource, advice) in in_force.engine.concurrency_advice() {
+        daemon.advice_log.write(resource, &advice, now);
+    }
+}
+
 /// Runs the engine's timers.
 async fn tick(daemon: Arc<DaemonContext>) {
     let mut at = daemon.clock.now();
@@ -453,6 +463,7 @@ async fn tick(daemon: Arc<DaemonContext>) {
         daemon.observe_resources();
         shadow_log.follow(&daemon.in_force.load().engine, daemon.clock.now());
         daemon.follow_features();
+        log_advice(&daemon);
         for plan in &tick.reshaped {
             log_reshaped(plan);
         }

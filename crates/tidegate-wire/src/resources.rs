@@ -36,6 +36,10 @@ pub struct ResourceBody {
     pub streams: Option<StreamsBody>,
     /// How that limit is found: `fixed`, `per_instance`, `vegas`, `aimd` or `gradient`.
     pub concurrency: String,
+    /// Advice to change that limit, from the last minute; absent while it is not plainly wrong, or
+    /// not enough is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<AdviceBody>,
     /// Its admission cursor.
     pub cursor: CursorBody,
     /// Requests that wait for a place.
@@ -53,6 +57,18 @@ pub struct ResourceBody {
     /// Its signals, in order of their names; those that are about all resources too, since each
     /// resource has its own state of them.
     pub signals: Vec<SignalBody>,
+}
+
+/// Advice to change the limit of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AdviceBody {
+    /// `too_low`: the limit may be too low; `too_high`: it is too high.
+    pub kind: String,
+    /// The limit to try.
+    pub suggested: u64,
+    /// The advice with the numbers that it is made from, for people.
+    pub text: String,
 }
 
 /// The streams of a resource: answers that go on after their place was given back.

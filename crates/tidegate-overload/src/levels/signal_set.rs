@@ -89,6 +89,12 @@ impl SignalSet {
         Some((&state.config().name, state.config().source, state.last_pressure()?))
     }
 
+    /// The worst last pressure of the pushed signals; `None` if none is fresh.
+    pub(crate) fn worst_pushed(&self) -> Option<f64> {
+        let pushed = self.states.iter().filter(|state| state.config().source == SignalSource::Pushed);
+        pushed.filter(|state| !state.is_lost()).filter_map(SignalState::last_pressure).reduce(f64::max)
+    }
+
     /// The pushed signals that had a value once, and none that counted at the last tick. A signal
     /// that is measured here has no value while there is no work, which is no loss.
     pub(crate) fn stale_pushed(&self) -> impl Iterator<Item = &str> {

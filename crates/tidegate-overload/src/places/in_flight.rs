@@ -82,9 +82,10 @@ impl InFlight {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Takes a place for a request of a class; whether one was free.
+    /// Takes a place for a request of a class: the places in use with it, or `None` if none was
+    /// free.
     #[inline]
-    pub(crate) fn acquire(&self, class: Class) -> bool {
+    pub(crate) fn acquire(&self, class: Class) -> Option<u64> {
         let max = self.max_of(class);
         // Relaxed: the count guards no other memory; only its own value must be right.
         let taken = self
@@ -92,14 +93,14 @@ impl InFlight {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1));
         let Ok(before) = taken else {
             self.turn_away();
-            return false;
+            return None;
         };
         self.seen.fetch_add((1 << SEEN_BITS) | part_of(before, max), Ordering::Relaxed);
         // Almost always the peak is higher, and a load takes nothing from other cores.
         if self.peak.load(Ordering::Relaxed) <= before {
             self.peak.fetch_max(before + 1, Ordering::Relaxed);
         }
-        true
+        Some(before + 1)
     }
 
     /// Counts a request that found no place.
@@ -155,19 +156,19 @@ mod tests {
     fn utilization_is_what_arrivals_saw_and_not_the_peak() {
         let places = InFlight::new(10);
         for _ in 0..9 {
-            assert!(places.acquire(Class::Sheddable));
+            assert!(places.acquire(Class::Sheddable).is_some());
         }
         (0..9).for_each(|_| places.give_back());
         assert_eq!(places.take_use(0).wanted, 0.9);
         for _ in 0..100 {
-            assert!(places.acquire(Class::Sheddable));
+            assert!(places.acquire(Class::Sheddable).is_some());
             places.give_back();
         }
         assert_eq!(places.take_use(0), PlaceUse { wanted: 0.1, utilization: 0.0 });
-        (0..10).for_each(|_| assert!(places.acquire(Class::Sheddable)));
+        (0..10).for_each(|_| assert!(places.acquire(Class::Sheddable).is_some()));
         let _ = places.take_use(0);
         assert_eq!(places.take_use(0).utilization, 1.0, "without arrivals what is in use counts");
-        (0..50).for_each(|_| assert!(!places.acquire(Class::Sheddable)));
+        (0..50).for_each(|_| assert!(places.acquire(Class::Sheddable).is_none()));
         assert_eq!(places.take_use(0), PlaceUse { wanted: 6.0, utilization: 1.0 });
     }
 
@@ -175,16 +176,16 @@ mod tests {
     fn requests_that_waited_count_once_whatever_the_number_of_places() {
         for max in [1, 2, 8, 1000] {
             let places = InFlight::new(max);
-            (0..max).for_each(|_| assert!(places.acquire(Class::Sheddable)));
+            (0..max).for_each(|_| assert!(places.acquire(Class::Sheddable).is_some()));
             let _ = places.take_use(0);
             for _ in 0..50 {
-                assert!(!places.acquire(Class::Sheddable));
+                assert!(places.acquire(Class::Sheddable).is_none());
                 places.give_back();
-                assert!(places.acquire(Class::Sheddable));
+                assert!(places.acquire(Class::Sheddable).is_some());
             }
             assert_eq!(places.take_use(50).utilization, 1.0, "{max} places");
             places.give_back();
-            assert!(places.acquire(Class::Sheddable));
+            assert!(places.acquire(Class::Sheddable).is_some());
             assert_eq!(places.take_use(1).utilization, 1.0, "{max} places, without arrivals");
         }
     }
@@ -193,10 +194,11 @@ mod tests {
     fn places_in_reserve_are_for_the_highest_class_and_never_exceed_the_bound() {
         let places = InFlight::new(20);
         places.set_max(20, 2);
-        let common = (0..30).filter(|_| places.acquire(Class::Critical)).count();
-        let highest = (0..30).filter(|_| places.acquire(Class::CriticalPlus)).count();
+        let common = (0..30).filter(|_| places.acquire(Class::Critical).is_some()).count();
+        let highest = (0..30).filter(|_| places.acquire(Class::CriticalPlus).is_some()).count();
         assert_eq!((common, highest, places.count()), (18, 2, 20));
         places.give_back();
-        assert!(!places.acquire(Class::Critical) && places.acquire(Class::CriticalPlus));
+        assert!(places.acquire(Class::Critical).is_none());
+        assert_eq!(places.acquire(Class::CriticalPlus), Some(20));
     }
 }

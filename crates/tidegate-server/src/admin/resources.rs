@@ -12,7 +12,8 @@ use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::headers::ShownLoad;
 use tidegate_wire::operation::read;
 use tidegate_wire::resources::{
-    ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue, StreamsBody,
+    AdviceBody, ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
+    StreamsBody,
 };
 use tidegate_wire::{Fault, FaultCode};
 
@@ -156,6 +157,11 @@ fn body(name: &str, stats: &ResourceStats<'_>, engine: &Engine, now: Timestamp) 
             refused,
         }),
         concurrency: stats.concurrency.as_str().to_owned(),
+        advice: stats.advice.map(|advice| AdviceBody {
+            kind: advice.as_str().to_owned(),
+            suggested: advice.suggested(),
+            text: advice.to_string(),
+        }),
         cursor: CursorBody {
             position: stats.cursor.level(),
             class: stats.cursor.class().as_str().to_owned(),

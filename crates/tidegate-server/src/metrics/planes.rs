@@ -63,6 +63,8 @@ fn encode_resources(
     };
     page.gauges("tidegate_resource_in_flight", by_resource(|stats| stats.in_flight))?;
     page.gauges("tidegate_resource_in_flight_max", by_resource(|stats| stats.in_flight_max))?;
+    let advised = by_resource(|stats| stats.advice.map_or(0, |advice| advice.suggested()));
+    page.gauges("tidegate_resource_advised_places", advised)?;
     encode_streams(page, resources)?;
     page.gauges("tidegate_resource_cursor", by_resource(|stats| stats.cursor.level().into()))?;
     page.gauges("tidegate_resource_level", by_resource(|stats| stats.level as u64))?;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tidegate_core::Class;
+use tidegate_overload::ConcurrencyAdvice;
 
 /// One attempt of a call, by its number in the run.
 pub type JobId = usize;
@@ -157,6 +158,8 @@ pub struct ControlView {
     pub level: Option<u8>,
     /// The smoothed pressure that the levels follow; `None` without one.
     pub pressure: Option<f64>,
+    /// The advice to change the limit; `None` without any.
+    pub advice: Option<ConcurrencyAdvice>,
 }
 
 /// The state of one feature as a design shows it.

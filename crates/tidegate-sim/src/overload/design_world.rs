@@ -647,6 +647,7 @@ impl ServiceState {
             cursor: view.cursor,
             level: view.level,
             pressure: view.pressure,
+            advice: view.advice,
             refused: core::mem::take(&mut self.refused_in_step),
             first_refusal: self.first_refusal.take(),
         });

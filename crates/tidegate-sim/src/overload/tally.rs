@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tidegate_overload::ConcurrencyAdvice;
 
 use super::control::RefusalCause;
 use crate::kit::{MS, rounded, seconds};
@@ -102,6 +103,8 @@ pub struct ServiceStep {
     pub level: Option<u8>,
     /// The smoothed pressure that the levels follow; `None` without one.
     pub pressure: Option<f64>,
+    /// The advice of the design to change its limit; `None` without any.
+    pub advice: Option<ConcurrencyAdvice>,
     /// Attempts that were refused in it.
     pub refused: u32,
     /// The second of the first of them.

@@ -391,6 +391,7 @@ impl AdmissionControl for TidegateControl {
                 cursor: Some(f64::from(stats.cursor.level()) / f64::from(Cursor::CLOSED.level())),
                 level: Some(super::plane_settings::load_level(&stats)),
                 pressure: stats.pressure,
+                advice: stats.advice,
             };
         }
         let limit = stats.in_flight_max as f64;
@@ -405,6 +406,7 @@ impl AdmissionControl for TidegateControl {
             cursor: Some(f64::from(stats.cursor.level()) / f64::from(Cursor::CLOSED.level())),
             level: Some(super::plane_settings::load_level(&stats)),
             pressure: stats.pressure,
+            advice: stats.advice,
         }
     }
     fn refused_by_class(&self, service: usize, now: u64) -> [u64; Class::ALL.len()] {

@@ -1,5 +1,6 @@
 //! Worlds from seeds: what holds in each, and what is found when it does not.
 
+mod concurrency_advice;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 mod fleets;

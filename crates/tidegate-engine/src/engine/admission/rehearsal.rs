@@ -142,8 +142,7 @@ impl Engine {
         let mut table = self.up_to(&state.stand_ins, now);
         let took = now.saturating_since(work.admitted);
         table.end_work(work.resource);
-        let places = self.places_of(work.resource);
-        table.service(work.resource).times.add(took, work.at_work, places);
+        self.learn(&mut table, work, took);
         if let Some(one) = table.stand_in(work.id) {
             one.progress = WorkProgress::Streams(took);
             if !one.waits() && one.timer.is_none() {
@@ -174,8 +173,7 @@ impl Engine {
         if !was_stream {
             table.end_work(work.resource);
             if matches!(end.outcome, Outcome::Succeeded | Outcome::Failed) {
-                let places = self.places_of(work.resource);
-                table.service(work.resource).times.add(took, work.at_work, places);
+                self.learn(table, work, took);
             }
         }
         let Some(one) = table.stand_in(work.id) else { return };
@@ -208,6 +206,14 @@ impl Engine {
         if let Some(state) = self.shared.rehearsal.get() {
             drop(self.up_to(&state.stand_ins, now));
         }
+    }
+
+    /// Takes in for how long a service worked at a request.
+    fn learn(&self, table: &mut StandInTable, work: RehearsedWork, took: Duration) {
+        let Some(overload) = self.overload() else { return };
+        overload.resource(work.resource).observe_place_time(work.at_work, took);
+        let places = self.places_of(work.resource);
+        table.service(work.resource).times.add(took, work.at_work, places);
     }
 
     /// The places of a resource.

@@ -21,7 +21,7 @@ struct Held(Arc<InFlight>);
 
 impl Held {
     fn take(in_flight: &Arc<InFlight>) -> Option<Self> {
-        in_flight.acquire(tidegate_core::Class::Critical).then(|| Self(Arc::clone(in_flight)))
+        in_flight.acquire(tidegate_core::Class::Critical).map(|_| Self(Arc::clone(in_flight)))
     }
 }
 

@@ -10,6 +10,7 @@ use super::Daemon;
 use crate::authorization::{CHECKOUT, OPS, bearer, request as send};
 use crate::client::{Answer, Client};
 use crate::grpc::{Envoy, descriptor, request};
+use crate::proxy::log::listen;
 
 const LOADED: &str = "
 namespaces:
@@ -271,4 +272,41 @@ async fn answers_about_a_resource_that_shows_its_load_carry_it_at_every_door() {
     for body in [json!({"namespace": "shop", "resource": "bare"}), json!({"namespace": "shop"})] {
         assert_eq!(load(&daemon.post("/v1/check", &body).await), (None, None), "{body}");
     }
+}
+
+#[tokio::test]
+async fn advice_about_places_stands_in_the_answer_the_metrics_and_once_an_hour_in_the_log() {
+    let (log, _guard) = listen("tidegate::overload=warn");
+    let policy = "
+namespaces: { shop: { limits: [] }, blog: { limits: [] } }
+resources: { app: { concurrency: 1 } }
+";
+    let daemon = Daemon::start(policy).await;
+    let none = r#"tidegate_resource_advised_places{resource="app"}"#;
+    // Three of four requests find the place taken, which each one keeps for 400 ms.
+    let request = json!({"namespace": "shop", "resource": "app"});
+    for second in 0..80 {
+        let held = daemon.post("/v1/reserve", &request).await.json();
+        for _ in 0..3 {
+            assert_eq!(daemon.post("/v1/check", &request).await.status, 503);
+        }
+        daemon.tick(4).await;
+        let settled = daemon.post("/v1/settle", &json!({ "permit": held["permit"] })).await;
+        assert_eq!(settled.status, 200, "{held} {settled:?}");
+        daemon.tick(6).await;
+        if second == 10 {
+            assert_eq!(daemon.series(none).await, "0", "half a minute is not known yet");
+            assert_eq!(daemon.resource("app").await["advice"], Value::Null);
+        }
+    }
+    let advice = &daemon.resource("app").await["advice"];
+    assert_eq!((&advice["kind"], &advice["suggested"]), (&json!("too_low"), &json!(2)), "{advice}");
+    let text = advice["text"].as_str().unwrap();
+    assert!(text.starts_with("1 place may be too few: a request takes 400 ms"), "{text}");
+    assert!(text.ends_with("try `concurrency: auto` or 2."), "{text}");
+    assert_eq!(daemon.series(none).await, "2");
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let fields = &lines[0]["fields"];
+    assert_eq!((&fields["resource"], &fields["advice"]), (&json!("app"), &json!("too_low")), "{fields}");
 }
