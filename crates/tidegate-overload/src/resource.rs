@@ -683,8 +683,8 @@ impl Resource {
         }
     }
 
-    /// Adds the end of work that was admitted at `admitted`. What a stand-in says of the places in
-    /// use is no evidence of its service.
+    /// Adds the end of work that was admitted at `admitted`. The places in use beside a
+    /// stand-in are no evidence of its service.
     pub(crate) fn sample(
         &self,
         permit: &InFlightPermit,

@@ -18,14 +18,14 @@ pub(crate) struct RehearsedTimes {
     within: RecentTimes<()>,
     /// The last times of requests beyond the places, each with `places / at work`.
     beyond: RecentTimes<f64>,
-    /// What they show together, and how many came since.
-    shown: ShownTimes,
+    /// Their summary, and how many came since.
+    summary: TimesSummary,
     unseen: usize,
 }
 
-/// What the times show.
+/// A summary of the times.
 #[derive(Clone, Copy, Debug)]
-struct ShownTimes {
+struct TimesSummary {
     /// The mean up to the places; `None` while it is not known.
     within: Option<Duration>,
     /// The means of the two bounds.
@@ -36,7 +36,7 @@ struct ShownTimes {
     rise: f64,
 }
 
-impl Default for ShownTimes {
+impl Default for TimesSummary {
     fn default() -> Self {
         Self { within: None, least: Duration::ZERO, most: Duration::ZERO, rise: 1.0 }
     }
@@ -95,13 +95,13 @@ impl RehearsedTimes {
         if self.unseen >= Self::LOOK {
             self.unseen = 0;
             let within = (self.within.times.len() >= Self::KNOWN_FROM).then(|| self.within.mean());
-            self.shown = ShownTimes { within, ..ShownTimes::of(&self.beyond.times) };
+            self.summary = TimesSummary { within, ..TimesSummary::of(&self.beyond.times) };
         }
     }
 
     /// A time for which the next stand-in keeps its place; `None` while no request has ended.
     pub(crate) fn draw(&mut self) -> Option<Duration> {
-        let ShownTimes { within, least, most, rise } = self.shown;
+        let TimesSummary { within, least, most, rise } = self.summary;
         // Where the time up to the places is the same as one of the bounds but for chance, times
         // beyond them are drawn, since they are newer.
         let power = match within {
@@ -118,7 +118,7 @@ impl RehearsedTimes {
     }
 }
 
-impl ShownTimes {
+impl TimesSummary {
     /// Times beyond the places from which their rise is known.
     const KNOWN_FROM: usize = 256;
     /// The requests at work must differ by this factor between the halves.

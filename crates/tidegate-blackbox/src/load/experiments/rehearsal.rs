@@ -1,4 +1,4 @@
-//! What a resource in shadow mode would refuse, beside what it refuses when it enforces.
+//! The refusals that a resource in shadow mode would make, beside those of one that enforces.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
