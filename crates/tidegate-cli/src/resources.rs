@@ -338,6 +338,6 @@ app (shadow): normal, pressure 0.50; 2 of 2 in flight, 3 waiting for 4.2 ms
   critical      9.0       9.0         4.0           0.5        0.0     0.0       0.0           3            -    -            -    -
   critical would be shed: 3.0 by admission_cursor, 1.0 by queue_full
 ";
-        assert_eq!(summary(&body), expected);
+        assert_eq!(summary(&body, ""), expected);
     }
 }

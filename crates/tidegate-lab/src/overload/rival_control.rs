@@ -214,6 +214,7 @@ impl AdmissionControl for RivalControl {
             cursor,
             level: None,
             pressure: None,
+            advice: None,
         }
     }
 }

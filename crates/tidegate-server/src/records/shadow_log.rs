@@ -27,14 +27,15 @@ impl ShadowLog {
             return;
         }
         self.due = Some(now.saturating_add(SPAN));
+        let mut after = BTreeMap::new();
         for stats in engine.resource_stats(now) {
             let Some(name) = stats.name else { continue };
             let counts = counts(&stats);
             let before = self.before.get(name).copied().unwrap_or_default();
+            after.insert(name.to_owned(), counts);
             if counts == before {
                 continue;
             }
-            self.before.insert(name.to_owned(), counts);
             let (count, by) = in_words(&counts, &before);
             tracing::info!(
                 target: "tidegate::overload",
@@ -44,6 +45,8 @@ impl ShadowLog {
                 "a resource in shadow mode would have refused requests that it let through"
             );
         }
+        // Without the resources that a reload has removed.
+        self.before = after;
     }
 }
 
