@@ -149,7 +149,7 @@ impl Permit {
     /// When all loans have expired by themselves; `None` without a loan, or for one that does not
     /// expire.
     pub fn expires_at(&self) -> Option<Timestamp> {
-        let longest = self.holds().iter().filter_map(|one| one.other()?.loan.as_ref()?.longest_hold).max();
+        let longest = self.holds().iter().filter_map(|one| one.rare()?.loan.as_ref()?.longest_hold).max();
         longest.map(|hold| self.admitted_at().saturating_add(hold))
     }
 }
@@ -362,10 +362,23 @@ pub(crate) struct OtherHolds {
     pub(crate) feature: Option<GrantedLevel>,
     /// The exact limits charged in the store, with what they had left.
     pub(crate) stored: Option<Box<StoreCharge>>,
+    /// What few requests hold, in one box: most pay for one test.
+    pub(crate) rare: Option<Box<RareHolds>>,
+}
+
+/// What few requests hold.
+#[derive(Debug, Default)]
+pub(crate) struct RareHolds {
     /// The requests to call when what is lent comes back.
-    pub(crate) loan: Option<Box<Loan>>,
+    pub(crate) loan: Option<Loan>,
     /// Its stand-in at a resource in shadow mode.
-    pub(crate) stand_in: Option<Box<StandInHandle>>,
+    pub(crate) stand_in: Option<StandInHandle>,
+}
+
+impl OtherHolds {
+    pub(crate) fn rare_mut(&mut self) -> &mut RareHolds {
+        self.rare.get_or_insert_default()
+    }
 }
 
 impl Holds {
@@ -471,17 +484,25 @@ impl Holds {
     }
 
     fn awaits_answer(&self) -> bool {
-        let stand_in = self.other().and_then(|other| other.stand_in.as_ref());
-        self.place().is_some_and(Place::awaits_answer) || stand_in.is_some_and(|one| one.awaits_answer())
+        let stand_in = self.rare().and_then(|rare| rare.stand_in.as_ref());
+        self.place().is_some_and(Place::awaits_answer) || stand_in.is_some_and(StandInHandle::awaits_answer)
+    }
+
+    fn rare(&self) -> Option<&RareHolds> {
+        self.other()?.rare.as_deref()
+    }
+
+    pub(crate) fn take_loan(&mut self) -> Option<Loan> {
+        self.known_other_mut()?.rare.as_mut()?.loan.take()
     }
 
     pub(crate) fn stand_in_mut(&mut self) -> Option<&mut StandInHandle> {
-        self.known_other_mut()?.stand_in.as_deref_mut()
+        self.known_other_mut()?.rare.as_mut()?.stand_in.as_mut()
     }
 
     /// Whether it has a stand-in at a resource in shadow mode, which learns the end of the work.
     pub(crate) fn is_rehearsed(&self) -> bool {
-        self.other().is_some_and(|other| other.stand_in.is_some())
+        self.rare().is_some_and(|rare| rare.stand_in.is_some())
     }
 
     /// Whether there is a loan among them.

@@ -39,14 +39,21 @@ pub(crate) struct OverloadPlane {
 pub(crate) struct Place {
     plane: StdArc<OverloadPlane>,
     permit: Option<InFlightPermit>,
-    /// The request as the fair queue of the resource has charged it, if it waited there.
-    charged: Option<Box<Entrant>>,
     /// The work of a feature that has the place.
     feature: Option<(FeatureId, FeatureUse)>,
+    /// The parts that few places have, in one box: most pay for one test.
+    parts: Option<Box<PlaceParts>>,
+}
+
+/// The parts of a place that few have.
+#[derive(Debug, Default)]
+struct PlaceParts {
+    /// The request as the fair queue of the resource has charged it, if it waited there.
+    charged: Option<Entrant>,
     /// Its entry, if only a settlement by its caller tells the end of its work.
-    unsettled: Option<Box<UnsettledEntry>>,
+    unsettled: Option<UnsettledEntry>,
     /// Its stream, if its work may become one.
-    stream: Option<Box<OpenStream>>,
+    stream: Option<OpenStream>,
 }
 
 /// The stream of a request.
@@ -68,14 +75,15 @@ struct UnsettledEntry {
 impl Place {
     #[inline]
     pub(crate) fn new(plane: &StdArc<OverloadPlane>, permit: InFlightPermit) -> Self {
-        Self {
-            plane: StdArc::clone(plane),
-            permit: Some(permit),
-            charged: None,
-            feature: None,
-            unsettled: None,
-            stream: None,
-        }
+        Self { plane: StdArc::clone(plane), permit: Some(permit), feature: None, parts: None }
+    }
+
+    fn parts_mut(&mut self) -> &mut PlaceParts {
+        self.parts.get_or_insert_default()
+    }
+
+    fn stream(&self) -> Option<&OpenStream> {
+        self.parts.as_ref()?.stream.as_ref()
     }
 
     /// Begins work of a feature at this level.
@@ -88,27 +96,28 @@ impl Place {
     /// Counts as a stream from now on, and keeps its place until that begins.
     #[cold]
     pub(crate) fn open_stream(&mut self, permit: StreamPermit) {
-        self.stream = Some(Box::new(OpenStream { permit, begun_after: None }));
+        self.parts_mut().stream = Some(OpenStream { permit, begun_after: None });
     }
 
     /// Whether the place is given back when the answer begins.
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.permit.is_some() && self.stream.is_some()
+        self.permit.is_some() && self.stream().is_some()
     }
 
     /// Gives the place back: the work has become a stream, which goes on.
     pub(crate) fn begin_stream(&mut self, admitted: Timestamp, now: Timestamp) {
         self.settle(admitted, now);
-        if let (Some(stream), Some(permit)) = (&mut self.stream, self.permit.take()) {
+        let Some(parts) = &mut self.parts else { return };
+        if let (Some(stream), Some(permit)) = (&mut parts.stream, self.permit.take()) {
             stream.begun_after = Some(now.saturating_since(admitted));
-            self.charged = None;
+            parts.charged = None;
             self.give_back(permit);
         }
     }
 
     /// How long the place was kept of work that has become a stream.
     pub(crate) fn kept_before_stream(&self) -> Option<Duration> {
-        self.stream.as_ref()?.begun_after
+        self.stream()?.begun_after
     }
 
     fn give_back(&self, permit: InFlightPermit) {
@@ -119,7 +128,7 @@ impl Place {
 
     /// Remembers what the fair queue of the resource has charged.
     pub(crate) fn charge(&mut self, entrant: Entrant) {
-        self.charged = Some(Box::new(entrant));
+        self.parts_mut().charged = Some(entrant);
     }
 
     /// Counts the time since the work was admitted, and corrects what the fair queue of the
@@ -128,7 +137,7 @@ impl Place {
         let Some(permit) = &self.permit else { return };
         let held = now.saturating_since(admitted);
         self.plane.overload.resource(permit.resource()).count_held(permit, held);
-        if let Some(entrant) = &self.charged {
+        if let Some(entrant) = self.parts.as_ref().and_then(|parts| parts.charged.as_ref()) {
             self.plane.room.settle(permit.resource(), entrant, held, now);
         }
     }
@@ -138,28 +147,30 @@ impl Place {
         if let Some(permit) = &self.permit {
             let place = self.plane.overload.await_settlement(permit, id.to_bits(), admitted);
             let entry = UnsettledEntry { resource: permit.resource(), namespace: permit.namespace(), place };
-            self.unsettled = Some(Box::new(entry));
+            self.parts_mut().unsettled = Some(entry);
         }
     }
 
     /// Takes out what it gives back if it is the place of this entry, which expires. It remembers
     /// that it has.
     pub(crate) fn expire(&mut self, entry: UnsettledPlace) -> Option<Self> {
-        self.unsettled.as_ref().filter(|known| known.place == entry)?;
+        let parts = self.parts.as_mut()?;
+        parts.unsettled.as_ref().filter(|known| known.place == entry)?;
         let permit = self.permit.take()?;
-        let (plane, charged, feature) =
-            (StdArc::clone(&self.plane), self.charged.take(), self.feature.take());
-        Some(Self { plane, permit: Some(permit), charged, feature, unsettled: None, stream: None })
+        let expired = PlaceParts { charged: parts.charged.take(), ..PlaceParts::default() };
+        let (plane, feature) = (StdArc::clone(&self.plane), self.feature.take());
+        Some(Self { plane, permit: Some(permit), feature, parts: Some(Box::new(expired)) })
     }
 
     /// Whether it has expired before it was settled.
-    pub(crate) const fn has_expired(&self) -> bool {
-        self.permit.is_none() && self.stream.is_none()
+    pub(crate) fn has_expired(&self) -> bool {
+        self.permit.is_none() && self.stream().is_none()
     }
 
     /// Learns how long work took whose end its caller tells, also after its place has expired.
     pub(crate) fn learn_settled(&self, admitted: Timestamp, now: Timestamp) {
-        if let Some(UnsettledEntry { resource, namespace, .. }) = self.unsettled.as_deref() {
+        let unsettled = self.parts.as_ref().and_then(|parts| parts.unsettled.as_ref());
+        if let Some(UnsettledEntry { resource, namespace, .. }) = unsettled {
             let took = now.saturating_since(admitted);
             self.plane.overload.learn_settled(*resource, *namespace, took, now);
         }
@@ -186,13 +197,14 @@ impl Drop for Place {
         if let Some((id, work)) = self.feature.take() {
             self.plane.overload.feature(id).end(work, None);
         }
+        let parts = self.parts.take();
         if let Some(permit) = self.permit.take() {
-            if let Some(entry) = &self.unsettled {
+            if let Some(entry) = parts.as_ref().and_then(|parts| parts.unsettled) {
                 self.plane.overload.forget_unsettled(entry.resource, entry.namespace, entry.place);
             }
             self.give_back(permit);
         }
-        if let Some(stream) = self.stream.take() {
+        if let Some(stream) = parts.and_then(|parts| parts.stream) {
             self.plane.overload.close_stream(stream.permit);
         }
     }

@@ -221,7 +221,8 @@ impl NamespaceSlots {
 
     /// Counts the outcome of a request that was offered in this slot. Where another namespace has
     /// taken the slot since, it counts there.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as its only caller, `Overload::end`")]
+    #[inline(always)]
     pub(crate) fn record(&self, slot: u8, class: Class, outcome: OfferOutcome) {
         if let Some(counts) = self.slots[usize::from(slot)].counts.get() {
             counts.outcomes.record(class, outcome);

@@ -243,7 +243,7 @@ impl Engine {
         now: Timestamp,
     ) -> Option<RequestRecord> {
         let (overload, resource) = (self.overload()?, self.resource_of(request)?);
-        if overload.is_shadow(resource) {
+        if self.rehearsal.is_some() && overload.is_shadow(resource) {
             return None;
         }
         let namespace = u32::from(owner.get());

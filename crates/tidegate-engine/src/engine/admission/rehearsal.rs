@@ -110,7 +110,7 @@ impl Engine {
             }
             let handle = StandInHandle::new(work, Arc::clone(&state.stand_ins.dropped));
             match holds {
-                Some(holds) => holds.other_mut().stand_in = Some(Box::new(handle)),
+                Some(holds) => holds.other_mut().rare_mut().stand_in = Some(handle),
                 None => drop(handle),
             }
         }

@@ -90,11 +90,11 @@ impl Engine {
             complete(limits);
             return Vec::new();
         };
-        let OtherHolds { leased, units, place, stored, loan, stand_in, .. } = other;
-        if let Some(mut stand_in) = stand_in {
-            self.end_rehearsed(&mut stand_in, completion, now);
+        let OtherHolds { leased, units, place, stored, mut rare, .. } = other;
+        if let Some(stand_in) = rare.as_mut().and_then(|rare| rare.stand_in.as_mut()) {
+            self.end_rehearsed(stand_in, completion, now);
         }
-        loans.extend(loan.map(|loan| *loan));
+        loans.extend(rare.and_then(|rare| rare.loan));
         if let Some(place) = place.filter(|place| place.kept_before_stream().is_none()) {
             place.settle(limits.admitted_at(), now);
             if matches!(completion.outcome, Outcome::Succeeded | Outcome::Failed) {
@@ -149,12 +149,11 @@ impl Engine {
     /// The loan of a request that is cancelled: all of its charges are returned, not only permits.
     fn loan_of_all(&self, holds: &mut Holds) -> Option<Loan> {
         if self.shared.room.count() == 0 {
-            return holds.known_other_mut()?.loan.take().map(|loan| *loan);
+            return holds.take_loan();
         }
         let leased = holds.leased().iter().map(|charge| charge.about.number);
         let keys: SmallVec<[u64; 2]> = holds.limits.keys().chain(leased).collect();
-        let loan = holds.known_other_mut().and_then(|other| other.loan.take());
-        let mut loan = loan.map_or_else(|| self.loan(SmallVec::new()), |loan| *loan);
+        let mut loan = holds.take_loan().unwrap_or_else(|| self.loan(SmallVec::new()));
         loan.keys.extend(keys);
         Some(loan)
     }
@@ -169,9 +168,9 @@ impl Engine {
     /// they are held, and which waiting requests to call when they are returned.
     #[cold]
     pub(crate) fn lend(&self, gate: &Gate, holds: &mut Holds) {
-        let mut loan = Box::new(self.loan(holds.limits.lent_keys().collect()));
+        let mut loan = self.loan(holds.limits.lent_keys().collect());
         loan.longest_hold = longest_hold(gate);
-        holds.other_mut().loan = Some(loan);
+        holds.other_mut().rare_mut().loan = Some(loan);
     }
 
     /// Returns what a request holds, the last first; charges of the store are left as a batch to
@@ -185,9 +184,9 @@ impl Engine {
             limits.take_back(&self.shared.table, now);
             return None;
         };
-        let OtherHolds { leased, units, place, stored, loan, stand_in, .. } = other;
-        if let Some(mut stand_in) = stand_in {
-            self.end_rehearsed(&mut stand_in, Outcome::Cancelled.into(), now);
+        let OtherHolds { leased, units, place, stored, mut rare, .. } = other;
+        if let Some(stand_in) = rare.as_mut().and_then(|rare| rare.stand_in.as_mut()) {
+            self.end_rehearsed(stand_in, Outcome::Cancelled.into(), now);
         }
         let mut batch = None;
         if let Some(stored) = stored {
@@ -212,7 +211,7 @@ impl Engine {
             }
         }
         limits.take_back(&self.shared.table, now);
-        drop(loan);
+        drop(rare);
         batch.filter(|batch| !batch.operations.is_empty())
     }
 

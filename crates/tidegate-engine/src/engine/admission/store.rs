@@ -300,7 +300,7 @@ impl BatchAdmission {
             let reports = reports.map(|(name, outcome)| report_of(name, outcome)).collect();
             let holds = self.holds[question.at].other_mut();
             if !lent.is_empty() {
-                let loan = holds.loan.get_or_insert_with(|| Box::new(engine.loan(SmallVec::new())));
+                let loan = holds.rare_mut().loan.get_or_insert_with(|| engine.loan(SmallVec::new()));
                 loan.keys.extend(lent);
                 let held = mine.operations.iter().filter_map(hold_of);
                 loan.longest_hold = held.chain(loan.longest_hold).max();
