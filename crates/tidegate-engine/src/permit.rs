@@ -362,11 +362,11 @@ pub(crate) struct OtherHolds {
     pub(crate) feature: Option<GrantedLevel>,
     /// The exact limits charged in the store, with what they had left.
     pub(crate) stored: Option<Box<StoreCharge>>,
-    /// What few requests hold, in one box: most pay for one test.
+    /// The holds that few requests have, in one box: most pay for one test.
     pub(crate) rare: Option<Box<RareHolds>>,
 }
 
-/// What few requests hold.
+/// The holds that few requests have.
 #[derive(Debug, Default)]
 pub(crate) struct RareHolds {
     /// The requests to call when what is lent comes back.

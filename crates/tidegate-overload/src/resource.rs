@@ -261,6 +261,11 @@ impl Resource {
     /// Goes on with these settings, divided by the members.
     fn apply(&self, control: &mut ResourceControl, whole: &ResourceConfig) {
         let config = whole.part_of(control.members);
+        let terms = |config: &ResourceConfig| (config.in_flight_max, config.adaptive, config.mode);
+        if terms(&control.config) != terms(&config) {
+            // Advice about other places begins anew.
+            control.advice = AdviceState::default();
+        }
         (control.whole, control.config) = (*whole, config);
         self.streams.set_max(config.streams_max);
         control.levels.reconfigure(config.levels);

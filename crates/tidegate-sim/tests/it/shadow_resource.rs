@@ -2,7 +2,8 @@
 
 use tidegate_core::Class;
 use tidegate_sim::overload::{
-    ClientSpec, LoadPhase, OverloadDesign, OverloadResult, OverloadScenario, ServiceSpec, simulate,
+    ClientSpec, LoadPhase, OverloadDesign, OverloadResult, OverloadScenario, ServiceSpec, ServiceTime,
+    simulate,
 };
 
 /// E1 at so many times the capacity: a service of ten workers that can do 1000 requests a second.
@@ -68,4 +69,26 @@ fn a_rehearsal_that_begins_below_the_capacity_agrees_as_well() {
         let [enforced, shadow] = compared(&scenario).map(|all| all.iter().sum::<u64>());
         assert!(enforced.abs_diff(shadow) * 20 <= enforced, "seed {seed}: {enforced} and {shadow}");
     }
+}
+
+/// One place for three workers of 65 ms, which are asked for so many requests a second.
+fn one_place_of_three(seed: u64, rate: f64) -> OverloadScenario {
+    let mut scenario = e1(seed, 1.0);
+    let service = &mut scenario.services[0];
+    (service.workers, service.places) = (3, Some(1));
+    service.service_time = ServiceTime::Exponential { mean_ms: 65.0 };
+    scenario.clients = vec![ClientSpec::bronze(rate)];
+    scenario.seconds = 120;
+    scenario
+}
+
+#[test]
+fn a_rehearsal_of_one_place_for_three_workers_is_within_a_third() {
+    for (seed, rate) in [(1, 24.0), (2, 29.0), (3, 36.0), (4, 44.0), (5, 44.0)] {
+        let [enforced, shadow] = compared(&one_place_of_three(seed, rate)).map(|all| all.iter().sum::<u64>());
+        assert!(enforced.abs_diff(shadow) * 3 <= enforced, "{rate}: {enforced} and {shadow}");
+    }
+    // The service has a queue of its own all the time: how long one request takes is never seen.
+    let [enforced, shadow] = compared(&one_place_of_three(6, 100.0)).map(|all| all.iter().sum::<u64>());
+    assert!((enforced / 2..=enforced).contains(&shadow), "{enforced} and {shadow}");
 }

@@ -141,7 +141,10 @@ impl Engine {
         let mut rehearsed = Vec::new();
         if let Some(stand_in) = self.explain_stand_in(request, now) {
             rehearsed = stand_in.planes;
-            load = stand_in.load.map(|load| LoadReport { is_shadow: true, ..load });
+            load = stand_in.load.map(|load| {
+                let wait = load.wait.filter(|_| rehearsed.is_empty());
+                LoadReport { is_shadow: true, wait, ..load }
+            });
         }
         if exact.is_empty() {
             let limits = gate.explain(request.attributes, request.cost, now);
