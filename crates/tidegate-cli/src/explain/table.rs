@@ -158,7 +158,7 @@ fn verdict_in_words(verdict: &str) -> String {
         "moving" => "no split helps, because the load moves".to_owned(),
         "scan" => "no split helps, because most requests read ranges".to_owned(),
         "useless" => "no split would reduce the refusals by a fifth".to_owned(),
-        "wait" => "it is not hot for long enough to be split".to_owned(),
+        "wait" => "its ceiling has not refused for long enough to split it".to_owned(),
         other => format!("verdict {other}"),
     }
 }
