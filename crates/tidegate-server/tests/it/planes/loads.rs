@@ -309,7 +309,7 @@ resources: { app: { concurrency: 1 } }
     assert_eq!(lines.len(), 1, "{lines:?}");
     let fields = &lines[0]["fields"];
     assert_eq!((&fields["resource"], &fields["advice"]), (&json!("app"), &json!("too_low")), "{fields}");
-    // What was refused for want of these places says nothing of others.
+    // Refusals for want of these places say nothing of others.
     assert_eq!(daemon.reload(&policy.replace("concurrency: 1", "concurrency: 2")).await, None);
     daemon.tick(30).await;
     assert_eq!((daemon.series(none).await.as_str(), log.lines().len()), ("0", 1));
