@@ -68,8 +68,12 @@ fn features_are_listed_pinned_and_unpinned_and_each_command_has_its_exit_code() 
     let feature = json_of(&at, "thumbnails --json");
     assert_eq!((&feature["level"], &feature["reason"]), (&json!("480p"), &json!("pinned")));
     assert_eq!((&feature["pin"]["by"], &feature["pin"]["reason"]), (&json!("grace"), &json!("incident-7")));
-    let list = json_of(&at, "--json");
-    assert_eq!((&list["features"][1], &list["member"]), (&feature, &feature["member"]));
+    // A tick between the two changes the room that is left.
+    let is_in_list = || {
+        let (list, feature) = (json_of(&at, "--json"), json_of(&at, "thumbnails --json"));
+        (&list["features"][1], &list["member"]) == (&feature, &feature["member"])
+    };
+    assert!((0..20).any(|_| is_in_list()), "the list has the feature as it is shown alone");
     let shadow = done(&at, "pin ranking plain --for 1h");
     assert!(shadow.ends_with(", in shadow: its requests get the best level.\n"), "{shadow}");
     let unpinned = done(&at, "unpin thumbnails --by grace");
