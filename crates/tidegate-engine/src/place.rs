@@ -42,12 +42,12 @@ pub(crate) struct Place {
     /// The work of a feature that has the place.
     feature: Option<(FeatureId, FeatureUse)>,
     /// The parts that few places have, in one box: most pay for one test.
-    parts: Option<Box<PlaceParts>>,
+    parts: Option<Box<RareParts>>,
 }
 
 /// The parts of a place that few have.
 #[derive(Debug, Default)]
-struct PlaceParts {
+struct RareParts {
     /// The request as the fair queue of the resource has charged it, if it waited there.
     charged: Option<Entrant>,
     /// Its entry, if only a settlement by its caller tells the end of its work.
@@ -78,7 +78,7 @@ impl Place {
         Self { plane: StdArc::clone(plane), permit: Some(permit), feature: None, parts: None }
     }
 
-    fn parts_mut(&mut self) -> &mut PlaceParts {
+    fn parts_mut(&mut self) -> &mut RareParts {
         self.parts.get_or_insert_default()
     }
 
@@ -157,7 +157,7 @@ impl Place {
         let parts = self.parts.as_mut()?;
         parts.unsettled.as_ref().filter(|known| known.place == entry)?;
         let permit = self.permit.take()?;
-        let expired = PlaceParts { charged: parts.charged.take(), ..PlaceParts::default() };
+        let expired = RareParts { charged: parts.charged.take(), ..RareParts::default() };
         let (plane, feature) = (StdArc::clone(&self.plane), self.feature.take());
         Some(Self { plane, permit: Some(permit), feature, parts: Some(Box::new(expired)) })
     }

@@ -23,7 +23,7 @@ use rehearsed_times::RehearsedTimes;
 pub(crate) struct StandIns {
     pub(crate) table: Mutex<StandInTable>,
     /// The stand-ins that the waiting room has called.
-    called: Arc<CallList>,
+    called: Arc<CalledStandIns>,
     pub(crate) dropped: Arc<DroppedWork>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct RehearsedService {
     pub(crate) times: RehearsedTimes,
 }
 
-/// A request in the place of another, which nobody awaits.
+/// A request that is decided in the stead of an admitted one. No task waits for the decision.
 #[derive(Debug)]
 pub(crate) struct StandIn {
     pub(crate) work: RehearsedWork,
@@ -93,12 +93,12 @@ impl WorkProgress {
 }
 
 #[derive(Debug, Default)]
-struct CallList(Mutex<Vec<u64>>);
+struct CalledStandIns(Mutex<Vec<u64>>);
 
 #[derive(Debug)]
 struct StandInWaker {
     id: u64,
-    called: Arc<CallList>,
+    called: Arc<CalledStandIns>,
 }
 
 impl Wake for StandInWaker {

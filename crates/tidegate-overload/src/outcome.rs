@@ -1,6 +1,6 @@
 //! The bookkeeping of offered requests: each one ends in exactly one outcome.
 
-use tidegate_core::{Class, Reason, RequestOutcome};
+use tidegate_core::{Class, OverloadMechanism, Reason, RequestOutcome};
 
 use crate::fault::Fault;
 use crate::sync::{AtomicU64, Ordering};
@@ -111,13 +111,13 @@ impl OfferOutcome {
     /// [`OfferOutcome::WOULD`], as refusals name it; `None` for other outcomes.
     pub const fn would_be_refused_by(self) -> Option<&'static str> {
         match self {
-            Self::WouldBeShed => Some("admission_cursor"),
-            Self::WouldBeDelayed => Some("queue_delay"),
-            Self::WouldBeOutOfPace => Some("pace"),
-            Self::WouldLackPlace => Some("in_flight"),
-            Self::WouldLackStream => Some("streams"),
-            Self::WouldFindQueueFull => Some("queue_full"),
-            Self::WouldExpire => Some("deadline"),
+            Self::WouldBeShed => Some(OverloadMechanism::AdmissionCursor { level: 0 }.as_str()),
+            Self::WouldBeDelayed => Some(OverloadMechanism::QueueDelay.as_str()),
+            Self::WouldBeOutOfPace => Some(OverloadMechanism::Pace.as_str()),
+            Self::WouldLackPlace => Some(OverloadMechanism::InFlight.as_str()),
+            Self::WouldLackStream => Some(OverloadMechanism::Streams.as_str()),
+            Self::WouldFindQueueFull => Some(Reason::QueueFull.as_str()),
+            Self::WouldExpire => Some(OverloadMechanism::Deadline.as_str()),
             _ => None,
         }
     }

@@ -405,9 +405,7 @@ impl Overload {
     pub fn end(&self, mut record: RequestRecord, outcome: OfferOutcome) {
         let (resource, level) = (self.resource(record.resource()), record.level());
         if let Some(offered_at) = record.offered_at() {
-            // In this order, callers that know it was admitted do not ask.
-            let is_refusal = outcome != OfferOutcome::Admitted;
-            let counted = if is_refusal && self.is_rehearsal { outcome.would() } else { outcome };
+            let counted = if self.is_rehearsal { outcome.would() } else { outcome };
             resource.record(record.slot(), level.class(), counted);
             if outcome.is_no_demand() && self.is_in_sums(offered_at) && !Fault::WithdrawnCounts.is_planted() {
                 resource.withdraw(level);

@@ -181,7 +181,7 @@ fn a_stream_would_leave_its_place_when_its_answer_begins_and_count_until_it_ends
     end(&engine, short, 11);
     end_all(&engine, permits, 60_000);
     assert_eq!((counts(&engine, of), streams()), ((0, 0, [3, 0, 1]), 0));
-    // One that ends before it begins, and one that is dropped.
+    // A stream whose request ends before the answer begins, and one whose permit is dropped.
     end(&engine, admitted(&engine, &request().stream(), 60_001), 60_002);
     drop(admitted(&engine, &request().stream(), 60_003));
     end(&engine, admitted(&engine, &request(), 60_004), 60_005);

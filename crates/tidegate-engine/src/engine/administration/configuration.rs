@@ -46,6 +46,7 @@ impl Engine {
             Arc::new(MeterRows::new(Arc::clone(meter), hasher(shared.config.table.seed), names, overload))
         });
         let names = gates.iter().map(|gate| gate.namespace());
+        // The instant is for stand-ins that change their queue: with the same planes none does.
         let rehearsal = Self::rehearsal(&shared, &planes, names, Timestamp::MIN);
         let overload_is_absent = planes.overload.is_none();
         let engine = Self {
@@ -85,11 +86,14 @@ impl Engine {
         }
     }
 
-    /// The same engine with other planes beside its limits. Its generation is the same, since its
-    /// gates are.
-    pub(crate) fn with(&self, planes: Planes, now: Timestamp) -> Self {
-        let names = self.gates.iter().map(|gate| gate.namespace());
-        let rehearsal = Self::rehearsal(&self.shared, &planes, names, now);
+    /// The same engine once more, of which parts are to be replaced.
+    pub(crate) fn with_same_planes(&self) -> Self {
+        self.with(self.planes.clone(), self.rehearsal.clone())
+    }
+
+    /// The same engine with other planes and their rehearsal beside its limits. Its generation is
+    /// the same, since its gates are.
+    pub(crate) fn with(&self, planes: Planes, rehearsal: Option<Arc<Self>>) -> Self {
         let overload = planes.overload.as_deref().map(|plane| &plane.overload);
         let metering = self.metering().map(|metering| Arc::new(metering.with_resources(overload)));
         Self {
@@ -116,7 +120,7 @@ impl Engine {
             gates[*index] = Arc::new(build_gate(&self.shared, namespace, &self.lineage, &overrides)?);
         }
         let generation = next_generation(&self.shared);
-        Ok(Self { gates, generation, overrides, ..self.with(self.planes.clone(), Timestamp::MIN) })
+        Ok(Self { gates, generation, overrides, ..self.with_same_planes() })
     }
 }
 

@@ -42,7 +42,9 @@ impl Engine {
         let capacity = capacity.map(|capacity| capacity.apply(now));
         let leases_by = self.shared.leases.as_ref().map(|_| hasher(self.shared.config.table.seed));
         let planes = Planes::new(capacity, leases_by.as_ref(), overload, &self.shared.room, now);
-        let engine = self.with(planes, now);
+        let names = self.gates.iter().map(|gate| gate.namespace());
+        let rehearsal = Self::rehearsal(&self.shared, &planes, names, now);
+        let engine = self.with(planes, rehearsal);
         engine.share_waiting_room();
         engine.renew_feature_pins(now);
         Ok(engine)

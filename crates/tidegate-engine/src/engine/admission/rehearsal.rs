@@ -6,8 +6,8 @@
 //! the resource would have if it enforced: a stand-in that would be refused takes no place, and one
 //! that waits is served, shed or expires by the same code as a request.
 //!
-//! Nobody awaits a stand-in. Each arrival, each end of work and each tick first brings the
-//! rehearsal up to its instant: what was due before happens at the instant at which it was due.
+//! No task waits for the decision on a stand-in. Each arrival, each end of work and each tick first
+//! lets everything happen that was due before it, each at its own instant.
 //!
 //! **How long a stand-in keeps its place.** For the time of its own request, if that was admitted
 //! while the service worked at no more requests than the resource has places. A request beyond that
@@ -179,7 +179,7 @@ impl Engine {
         let Some(one) = table.stand_in(work.id) else { return };
         let took = one.progress.took().unwrap_or(took);
         one.progress = WorkProgress::Ended(end, took);
-        // One that is cancelled was not begun.
+        // Work that is cancelled was never begun, so its stand-in needs no place.
         if end.outcome == Outcome::Cancelled {
             self.leave(table, work.id, end, now);
         } else if !one.waits() && one.timer.is_none() {

@@ -72,7 +72,7 @@ impl Engine {
     /// The same engine with other features that are counted apart. Those of before keep their rows.
     #[must_use]
     pub fn with_features<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut engine = self.with(self.planes.clone(), Timestamp::MIN);
+        let mut engine = self.with_same_planes();
         engine.set_features(names.into_iter());
         engine
     }
