@@ -3,6 +3,9 @@
 A chart is SVG without a script. Its style sheet has both sets of colours, and the page's colour scheme selects one.
 """
 
+import json
+import sys
+
 STYLE = """
   svg { color-scheme: light dark }
   text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328 }
@@ -114,6 +117,23 @@ class Panel:
                 edge = [sum(counts) for counts in zip(*(values for values, _ in layers[:depth]))]
                 out.append(self.area(edge, layers[depth - 1][1]))
         return out
+
+
+def carry_out(measure, draw):
+    """Carries out `measure SOURCE DATA` or `draw DATA PICTURE` of the command line."""
+    command, source, target = sys.argv[1:]
+    if command == "measure":
+        measure(source, target)
+    else:
+        redraw(draw, source, target)
+
+
+def redraw(draw, source, target):
+    """Draws the picture of the data in a file."""
+    with open(source) as file:
+        report = json.load(file)
+    with open(target, "w") as file:
+        file.write(draw(report))
 
 
 def legend(x, y, entries):

@@ -88,11 +88,4 @@ def draw(report):
 
 
 if __name__ == "__main__":
-    command, source, target = sys.argv[1:]
-    if command == "measure":
-        measure(source, target)
-    else:
-        with open(source) as file:
-            report = json.load(file)
-        with open(target, "w") as file:
-            file.write(draw(report))
+    chart.carry_out(measure, draw)

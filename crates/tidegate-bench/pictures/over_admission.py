@@ -5,7 +5,6 @@
     python3 crates/tidegate-bench/pictures/over_admission.py docs/pictures/data/over-admission.json docs/pictures/over-admission.svg
 """
 
-import json
 import sys
 
 import chart
@@ -52,7 +51,4 @@ def draw(report):
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1]) as file:
-        report = json.load(file)
-    with open(sys.argv[2], "w") as file:
-        file.write(draw(report))
+    chart.redraw(draw, *sys.argv[1:])
