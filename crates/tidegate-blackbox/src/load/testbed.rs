@@ -48,6 +48,8 @@ pub enum AppPlaces {
     Fixed,
     /// As many as the daemon finds.
     Adaptive,
+    /// As many places as it has workers, in shadow mode.
+    Rehearsed,
 }
 
 /// A daemon with two upstreams behind its proxy.
@@ -140,6 +142,7 @@ fn policy(
     let concurrency = match places {
         AppPlaces::Fixed => APP_WORKERS.to_string(),
         AppPlaces::Adaptive => "auto".to_owned(),
+        AppPlaces::Rehearsed => format!("{APP_WORKERS}\n    mode: shadow"),
     };
     format!(
         "listen: {{ http: '127.0.0.1:0', admin: '127.0.0.1:0', proxy: '{proxy}' }}\n\
