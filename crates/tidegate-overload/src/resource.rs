@@ -1,6 +1,9 @@
 //! One protected resource: its places in flight, its cursor, and the sums its ticks work with.
 
+mod pace;
+mod place_advice;
 mod place_control;
+mod streams;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,9 +14,7 @@ use tidegate_core::{BindingSignal, Class, OverloadMechanism, Timestamp};
 use crate::activity::activity_window::ActivityWindow;
 use crate::activity::recent_activity::RecentActivity;
 use crate::activity::time_counts::TimeCounts;
-use crate::advice::advice_rule::PlaceTerms;
 use crate::advice::advice_state::AdviceState;
-use crate::advice::concurrency_advice::ConcurrencyAdvice;
 use crate::advice::times_by_use::TimesByUse;
 use crate::backoff::{Backoff, scattered};
 use crate::cursor::cursor_control::{CursorControl, TickMeasures};
@@ -35,10 +36,10 @@ use crate::places::concurrency::{AdaptiveBound, Concurrency};
 use crate::places::in_flight::InFlight;
 use crate::places::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::places::latency::{LatencyAverages, LatencySample};
-use crate::places::pacer::{PaceDemands, PaceVerdict, Pacer};
+use crate::places::pacer::{PaceDemands, Pacer};
 use crate::places::place_parts::PlaceParts;
 use crate::places::service_times::{RecentAnswers, ServiceTimes};
-use crate::places::stream_places::{StreamPermit, StreamPlaces, StreamRefusal};
+use crate::places::stream_places::StreamPlaces;
 use crate::places::unsettled_places::UnsettledPlaces;
 use crate::queue::fair_queue::QueueConfig;
 use crate::queue::queue_observation::QueueObservation;
@@ -295,14 +296,6 @@ impl Resource {
         lock(&self.control).shares = shares;
     }
 
-    /// Sets the namespaces that have streams, in place of earlier ones; each has its part of the
-    /// bound by its share.
-    pub(crate) fn set_stream_namespaces(&self, namespaces: impl IntoIterator<Item = u32>) {
-        let control = lock(&self.control);
-        let share = |namespace| (namespace, control.shares.weight(NamespaceKey::Exact(namespace)));
-        self.streams.set_shares(namespaces.into_iter().map(share).collect());
-    }
-
     /// Counts a first attempt as demand. The slot of its namespace.
     #[inline]
     pub(crate) fn offer(&self, level: RequestLevel) -> u8 {
@@ -451,29 +444,6 @@ impl Resource {
         self.in_flight.give_back();
     }
 
-    /// Counts a request that may become a stream; the refusal of one too many.
-    pub(crate) fn open_stream(&self, id: ResourceId, level: RequestLevel) -> Result<StreamPermit, Shed> {
-        let namespace = level.namespace();
-        match self.streams.open(namespace, self.hint_key) {
-            Ok(()) => Ok(StreamPermit { resource: id, namespace }),
-            Err(refusal) => Err(self.without_stream(level, refusal)),
-        }
-    }
-
-    /// The refusal that [`Resource::open_stream`] would give; counts nothing.
-    pub(crate) fn would_lack_stream(&self, level: RequestLevel) -> Option<Shed> {
-        let refusal = self.streams.would_refuse(level.namespace(), self.hint_key)?;
-        Some(self.without_stream(level, refusal))
-    }
-
-    /// The refusal of a request that would become a stream too many.
-    #[cold]
-    fn without_stream(&self, level: RequestLevel, refusal: StreamRefusal) -> Shed {
-        let StreamRefusal { max, retry_after } = refusal;
-        let shed = self.refusal(OverloadMechanism::Streams, BindingSignal::InFlight, level);
-        Shed { in_flight_max: max, retry_after_hint: retry_after, ..shed }
-    }
-
     /// Whether a request that its caller calls a repeated attempt is one: its namespace was refused
     /// because of the load lately, and that refusal was not repeated yet. Otherwise it is new
     /// demand. Each refusal is repeated once.
@@ -514,12 +484,6 @@ impl Resource {
             PlaceRefusal::TooLate => (OverloadMechanism::Deadline, BindingSignal::QueueDelay),
         };
         self.refusal(mechanism, signal, level)
-    }
-
-    /// The refusal of a request whose end is not reported and that is ahead of the pace.
-    #[cold]
-    pub(crate) fn ahead_of_pace(&self, level: RequestLevel) -> Shed {
-        self.refusal(OverloadMechanism::Pace, BindingSignal::InFlight, level)
     }
 
     fn refusal(
@@ -647,30 +611,6 @@ impl Resource {
         self.move_cursors(&control, now);
     }
 
-    /// Moves the pace; the part of the places' time for which work was admitted in pace.
-    fn tick_pace(&self, control: &mut ResourceControl, ticks: &[NamespaceTick], now: Timestamp) -> f64 {
-        let active = ticks.iter().map(|tick| (tick.slot, tick.namespace));
-        let paces = |slot| self.namespaces.pace_of(slot);
-        let ResourceControl { pace_demands, shares, .. } = control;
-        self.pacer.tick(pace_demands, paces, active, shares, self.in_flight.max(), now)
-    }
-
-    /// Whether one more request whose end is not reported is in pace; it then counts.
-    #[inline]
-    pub(crate) fn paces(&self, level: RequestLevel, now: Timestamp) -> PaceVerdict {
-        self.pacer.admits(self.namespaces.pace(level.namespace()), self.in_flight.max(), now)
-    }
-
-    /// Whether it would be.
-    pub(crate) fn would_pace(&self, level: RequestLevel, now: Timestamp) -> bool {
-        self.pacer.would_admit(self.namespaces.pace(level.namespace()), self.in_flight.max(), now)
-    }
-
-    /// Takes back a request that was in pace and did not go ahead after all.
-    pub(crate) fn unpace(&self, level: RequestLevel, now: Timestamp) {
-        self.pacer.give_back(self.namespaces.pace(level.namespace()), self.in_flight.max(), now);
-    }
-
     /// Moves the bound by the latency of the work.
     #[expect(
         clippy::cast_precision_loss,
@@ -711,41 +651,6 @@ impl Resource {
             }
         }
         self.adaptive.record(namespace, sample.limit_sample(), admitted, now);
-    }
-
-    /// Takes in for how long the service worked at a request to a resource in shadow mode, for
-    /// [`Resource::advice`]: one that was admitted as one of `places_in_use` requests at work, which
-    /// may be more than the resource has places; 0 counts as 1. Its stand-in has the permit.
-    pub fn observe_place_time(&self, places_in_use: u64, took: Duration) {
-        self.times_by_use.add(u32::try_from(places_in_use).unwrap_or(u32::MAX).max(1), took);
-    }
-
-    /// Advice to change the places of the resource, by what was measured in the last minute;
-    /// `None`: they are not plainly wrong, or not enough is known. At most two seconds old, or ten
-    /// times the time of a request.
-    pub fn advice(&self) -> Option<ConcurrencyAdvice> {
-        lock(&self.control).advice.advice()
-    }
-
-    /// Advises anew once its span is over.
-    fn tick_advice(&self, control: &mut ResourceControl, now: Timestamp) {
-        // The number of instances changes what the places in use say about a service.
-        if control.instances.is_some() || !control.advice.is_span_over(control.service_times.typical(), now) {
-            return;
-        }
-        let is_adaptive = self.adaptive.is_present();
-        let places = self.in_flight.max();
-        let shed_by = control.cursor.binding_signal(now);
-        let terms = PlaceTerms {
-            places,
-            adaptive_at_max: is_adaptive.then_some(places >= control.config.in_flight_max),
-            pushed_pressure: control.signals.worst_pushed(),
-            is_shed_by_others: matches!(shed_by, BindingSignal::Pin | BindingSignal::Pressure),
-        };
-        let all = self.classes().iter().fold(ClassStats::default(), ClassStats::plus);
-        let asked = all.offered.saturating_sub(all.refused_before_load());
-        let refused = all.refused_for_places();
-        control.advice.end_span(&self.times_by_use, asked, refused, &terms, now);
     }
 
     /// How long a resource takes for one request, by the answers of the last seconds.
