@@ -44,7 +44,7 @@ use self::answer::{Answer, Mode, Stop, WalkStep};
 use self::located::Located;
 use self::store::ask;
 use self::waited::Waited;
-use crate::continuation::{BatchAdmission, Origin, Pending, WaitableRequest};
+use crate::continuation::{BatchAdmission, LimitQuestion, Origin, Pending, WaitableRequest};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, end};
 use crate::engine::Engine;
@@ -54,6 +54,9 @@ use crate::meter::MeterAccount;
 use crate::meter_rows::Offered;
 use crate::permit::{BesideLimits, Holds, IssuingGate, Permit};
 use crate::request::Request;
+
+/// Why a request that has passed holds something.
+pub(crate) const PASSED: &str = "the local limits give every request that passes its holds";
 
 impl Engine {
     /// Asks the planes, in their order. A request that has passed holds what they have charged;
@@ -158,7 +161,14 @@ impl Engine {
         let mut holds = None;
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
         match answer {
-            Ok(()) => Ok(self.pass_one(&mut located, found.0, holds, None, None, now)),
+            Ok(()) => {
+                let Some(question) = located.question.take() else {
+                    self.count_admitted(&located, &mut holds, None, now);
+                    return Ok(Step::Decided(Decision::Admit(Permit::of_one(holds.expect(PASSED)))));
+                };
+                let origin = self.origin(&located, found.0, None, None, now);
+                Ok(ask_about_one(question, holds.expect(PASSED), origin, now))
+            }
             Err(Stop::Refuse(by_plane)) => {
                 let refused = located.refused(by_plane);
                 // Only the limits leave a refusal unread.
@@ -236,31 +246,35 @@ impl Engine {
         )
     }
 
-    /// Admits a request that has passed, or asks the store first. `waitable` is how it
-    /// waits if the store refuses it.
+    /// Counts a request as admitted that has passed, and about which the store is not asked.
     #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
     #[inline(always)]
-    pub(crate) fn pass_one(
+    pub(crate) fn count_admitted(
         &self,
-        located: &mut Located<'_, '_>,
+        located: &Located<'_, '_>,
+        holds: &mut Option<Holds>,
+        demand: Option<Demand>,
+        now: Timestamp,
+    ) {
+        if let Some(account) = self.decided(demand, located, OfferOutcome::Admitted, now)
+            && let Some(holds) = holds
+        {
+            holds.set_account(account);
+        }
+    }
+
+    /// The request that a question for the store is about. `waitable` is how it waits if the store
+    /// refuses it.
+    pub(crate) fn origin(
+        &self,
+        located: &Located<'_, '_>,
         gate: &Arc<Gate>,
-        holds: Option<Holds>,
         demand: Option<Demand>,
         waitable: Option<Box<WaitableRequest>>,
         now: Timestamp,
-    ) -> Step<'static> {
-        let mut first = holds.expect("the local limits give every request that passes its holds");
-        let Some(question) = located.question.take() else {
-            if let Some(account) = self.decided(demand, located, OfferOutcome::Admitted, now) {
-                first.set_account(account);
-            }
-            return Step::Decided(Decision::Admit(Permit::of_one(first)));
-        };
+    ) -> Origin {
         let demand = self.demand(demand, located, now);
-        let origin = Origin { gate: Arc::clone(gate), cost: located.request.cost, demand, waitable };
-        // A single request is asked about like a batch of one.
-        let (holds, origins, questions) = (smallvec![first], smallvec![origin], smallvec![question]);
-        ask(BatchAdmission { holds, origins, questions, asked: 0..0 }, now)
+        Origin { gate: Arc::clone(gate), cost: located.request.cost, demand, waitable }
     }
 
     /// Returns what a request holds that has not passed.
@@ -357,6 +371,17 @@ impl Engine {
         demand.end(outcome, now);
         None
     }
+}
+
+/// Asks the store about a single request: like about a batch of one.
+pub(crate) fn ask_about_one(
+    question: LimitQuestion,
+    holds: Holds,
+    origin: Origin,
+    now: Timestamp,
+) -> Step<'static> {
+    let (holds, origins, questions) = (smallvec![holds], smallvec![origin], smallvec![question]);
+    ask(BatchAdmission { holds, origins, questions, asked: 0..0 }, now)
 }
 
 /// Takes in why a plane stops a request: on a walk that explains, a refusal is kept and does not

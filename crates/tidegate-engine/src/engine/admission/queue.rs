@@ -19,13 +19,14 @@ use super::answer::{Mode, Stop};
 use super::feature::offer;
 use super::refusal::{drained, late_for, past_deadline, queue_full, shed_by, undecidable};
 use super::waited::Waited;
+use super::{PASSED, ask_about_one};
 use crate::continuation::{Denial, KeptCounters, Pending, Queued, WaitableRequest, Waiting};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, outcome_of, outcome_of_error};
 use crate::engine::{Engine, hasher};
 use crate::error::RequestError;
 use crate::meter_rows::Offered;
-use crate::permit::{Holds, IssuingGate};
+use crate::permit::{Holds, IssuingGate, Permit};
 use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{AtTurn, CallReason, Room, RoomAnswer, Seat};
@@ -138,19 +139,19 @@ impl Engine {
         let answer = self.walk(&mut located, Mode::Charge, &mut holds, now);
         match answer {
             Ok(()) => {
-                let mut seat = seat;
-                if located.question.is_none()
-                    && let (Some(seat), Some(holds)) = (seat.take(), &mut holds)
-                {
-                    serve(seat, self.entrant_at_place(gate, request), holds, now);
-                }
-                let waitable = located.question.is_some().then(|| {
-                    let owned = OwnedRequest::new(request, gate.shared_namespace());
-                    let seat = seat.take().map(|seat| aside(seat, now));
-                    let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request));
-                    Box::new(WaitableRequest { request: owned, seat, entrant, returns })
-                });
-                Ok(self.pass_one(&mut located, gate, holds, demand, waitable, now))
+                let Some(question) = located.question.take() else {
+                    if let (Some(seat), Some(holds)) = (seat, &mut holds) {
+                        serve(seat, self.entrant_at_place(gate, request), holds, now);
+                    }
+                    self.count_admitted(&located, &mut holds, demand, now);
+                    return Ok(Step::Decided(Decision::Admit(Permit::of_one(holds.expect(PASSED)))));
+                };
+                let seat = seat.map(|seat| aside(seat, now));
+                let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request));
+                let request = OwnedRequest::new(request, gate.shared_namespace());
+                let waitable = Some(Box::new(WaitableRequest { request, seat, entrant, returns }));
+                let origin = self.origin(&located, gate, demand, waitable, now);
+                Ok(ask_about_one(question, holds.expect(PASSED), origin, now))
             }
             Err(Stop::Refuse(by_plane)) => {
                 let refusal = located.refused(by_plane).into_refusal();
