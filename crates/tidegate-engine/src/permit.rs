@@ -86,15 +86,6 @@ impl Permit {
         }
     }
 
-    /// Hands the holds of each request to `act`, in their order.
-    #[inline]
-    pub(crate) fn into_each(self, mut act: impl FnMut(Holds)) {
-        match self.0 {
-            PermitForm::One(holds) => act(holds),
-            PermitForm::OfBatch(all) => all.into_iter().for_each(act),
-        }
-    }
-
     /// The number of requests it was given for: 1, except for a batch.
     pub fn requests(&self) -> usize {
         if self.first().issuer == IssuingGate::NOWHERE { 0 } else { self.holds().len() }

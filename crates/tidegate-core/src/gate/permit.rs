@@ -200,14 +200,21 @@ impl Permit {
     /// Brings the charges to what the end of the work says, as [`Permit::settle`]. A limit that
     /// gives its charge back on such an end ([`Limit::refund_on`](crate::Limit::refund_on)) is
     /// charged nothing, whatever the request cost.
-    pub fn end(self, table: &KeyTable, end: &WorkEnd, now: Timestamp) {
+    pub fn end(mut self, table: &KeyTable, end: &WorkEnd, now: Timestamp) {
+        self.end_in_place(table, end, now);
+    }
+
+    /// [`Permit::end`] of a permit that stays where it is, since it is large to move. It holds
+    /// nothing afterwards: its charges are forgotten, so that they are not settled twice.
+    pub fn end_in_place(&mut self, table: &KeyTable, end: &WorkEnd, now: Timestamp) {
         for charge in &self.charges {
             let units = if table.is_refunded(charge.refund_on, end) { Some(0) } else { end.true_units };
             if let Some(units) = units {
                 charge.settle(table, self.cost, units, now);
             }
         }
-        self.release(now);
+        self.charges.clear();
+        self.give_back_permits(now);
     }
 
     /// Gives back the permits of concurrency limits; `false` if there were none or all had expired.

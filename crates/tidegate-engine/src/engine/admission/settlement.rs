@@ -20,11 +20,10 @@ impl Engine {
     /// since an undo in the store would take back both charges.
     ///
     /// [taken apart]: Permit#impl-IntoIterator-for-Permit
-    pub fn settle(&self, permit: Permit, completion: impl Into<Completion>, now: Timestamp) -> Settled {
+    pub fn settle(&self, mut permit: Permit, completion: impl Into<Completion>, now: Timestamp) -> Settled {
         let completion = completion.into();
         let has_lost_place = permit.has_lost_place();
         if completion.outcome == Outcome::Cancelled {
-            let mut permit = permit;
             let loans = permit.holds_mut().iter_mut().filter_map(|holds| self.loan_of_all(holds)).collect();
             let mut holds = permit.into_holds();
             let batches = match (holds.pop(), holds.is_empty()) {
@@ -34,7 +33,10 @@ impl Engine {
             return Settled { batches, has_lost_place, loans };
         }
         let (mut operations, mut loans) = (Vec::new(), Vec::new());
-        permit.into_each(|holds| operations.extend(self.complete(holds, completion, &mut loans, now)));
+        // Each is settled where it lies: holds are large to move.
+        for holds in permit.holds_mut() {
+            self.complete(holds, completion, &mut operations, &mut loans, now);
+        }
         Settled { batches: self.each_in_batches(&operations), has_lost_place, loans }
     }
 
@@ -63,19 +65,23 @@ impl Engine {
 
     /// Batches that do each of these operations by itself, as few as there may be.
     pub(crate) fn each_in_batches(&self, operations: &[Operation]) -> Vec<Batch> {
+        if operations.is_empty() {
+            return Vec::new();
+        }
         let batches = operations.chunks(Batch::OPERATIONS_MAX);
         batches.map(|some| Batch::each(self.next_batch_id(), some.iter().cloned())).collect()
     }
 
-    /// Brings what was charged here to a completion that is no cancellation; what the store is to
-    /// do.
+    /// Brings what was charged here to a completion that is no cancellation, and adds what the
+    /// store is to do. Afterwards the request holds nothing.
     fn complete(
         &self,
-        mut holds: Holds,
+        holds: &mut Holds,
         completion: Completion,
+        operations: &mut Vec<Operation>,
         loans: &mut Vec<Loan>,
         now: Timestamp,
-    ) -> Vec<Operation> {
+    ) {
         if let (Some(account), Some(meter)) = (holds.take_account(), &self.shared.meter) {
             let before_stream = holds.place().and_then(Place::kept_before_stream);
             let place_time =
@@ -84,18 +90,18 @@ impl Engine {
             meter.settle(&account, units, place_time);
         }
         let Holds { limits, beside, .. } = holds;
-        let end = completion.work_end();
-        let complete = |limits: tidegate_core::Permit| limits.end(&self.shared.table, &end, now);
+        let (table, end) = (&self.shared.table, completion.work_end());
         let BesideLimits::Other { holds: other, .. } = beside else {
-            complete(limits);
-            return Vec::new();
+            limits.end_in_place(table, &end, now);
+            return;
         };
-        let OtherHolds { leased, units, place, stored, mut rare, .. } = other;
-        if let Some(stand_in) = rare.as_mut().and_then(|rare| rare.stand_in.as_mut()) {
-            self.end_rehearsed(stand_in, completion, now);
+        if let Some(mut rare) = other.rare.take() {
+            if let Some(stand_in) = &mut rare.stand_in {
+                self.end_rehearsed(stand_in, completion, now);
+            }
+            loans.extend(rare.loan);
         }
-        loans.extend(rare.and_then(|rare| rare.loan));
-        if let Some(place) = place.filter(|place| place.kept_before_stream().is_none()) {
+        if let Some(place) = other.place.as_ref().filter(|place| place.kept_before_stream().is_none()) {
             place.settle(limits.admitted_at(), now);
             if matches!(completion.outcome, Outcome::Succeeded | Outcome::Failed) {
                 place.learn_settled(limits.admitted_at(), now);
@@ -105,20 +111,23 @@ impl Engine {
                 place.sample(sample, limits.admitted_at(), now);
             }
         }
-        let charged = limits.cost();
-        if let (Some(units), Some(capacity)) = (units, &self.planes.capacity) {
-            capacity.settle(units, completion.true_units, now);
+        other.place = None;
+        // Without the true units the charge stays.
+        if let (Some(true_units), Some(capacity)) = (completion.true_units, &self.planes.capacity)
+            && let Some(units) = other.units.take()
+        {
+            capacity.settle(units, Some(true_units), now);
         }
-        complete(limits);
-        let mut operations = if leased.is_empty() {
-            Vec::new()
-        } else {
-            self.settle_leased(&leased, &end, completion.true_units, now)
-        };
-        let Some(stored) = stored else { return operations };
-        operations.extend(self.settling(stored.operations(), charged, completion));
-        stored.fallback.map(complete);
-        operations
+        limits.end_in_place(table, &end, now);
+        if !other.leased.is_empty() {
+            operations.extend(self.settle_leased(&other.leased, &end, completion.true_units, now));
+        }
+        if let Some(stored) = other.stored.take() {
+            operations.extend(self.settling(stored.operations(), limits.cost(), completion));
+            if let Some(fallback) = stored.fallback {
+                fallback.end(table, &end, now);
+            }
+        }
     }
 
     /// The operations that correct charges in a store, each of `cost`, to what the end of the work
