@@ -2,13 +2,14 @@
 //! them.
 
 use tidegate_core::gate::LocatedRequest;
-use tidegate_core::{Attributes, Cost, Decision, Gate, Timestamp};
+use tidegate_core::{Decision, Gate, Timestamp, UnreadRefusal};
 
 use super::answer::{Answer, Mode, Stop};
 use super::located::Located;
 use crate::engine::Engine;
 use crate::limit_report::LimitReport;
-use crate::permit::Holds;
+use crate::permit::{Holds, IssuingGate};
+use crate::request::Request;
 
 #[expect(clippy::inline_always, reason = "a permit is built where it is held only so")]
 #[inline(always)]
@@ -31,7 +32,10 @@ pub(crate) fn step(
         (Mode::Charge, None) if gate.has_store_limits() => {
             gate.check_and_locate(attributes, stored.insert(LocatedRequest::default()), cost, now)
         }
-        (Mode::Charge, None) => check(gate, attributes, cost, now),
+        (Mode::Charge, None) => {
+            let is_admitted = check(gate, request, *issuer, holds, refused, now);
+            return if is_admitted { Ok(()) } else { Err(Stop::Refuse(None)) };
+        }
         (Mode::Look | Mode::LookAtLimits, counters) => {
             let refusal = match counters {
                 Some(counters) => gate.find_counter_refusal(counters, attributes, cost, now),
@@ -63,9 +67,34 @@ pub(crate) fn step(
     }
 }
 
+/// Checks the limits of a gate that decides all of them here; whether they admit the request. A
+/// permit or a refusal is built where it is kept, since it is large to move.
+///
 /// Apart, since [`Engine::admit`] has a copy of its own for requests of which only limits have
 /// something to say.
 #[inline(never)]
-fn check<'a>(gate: &'a Gate, attributes: Attributes<'a>, cost: Cost, now: Timestamp) -> Decision<'a> {
-    gate.check(attributes, cost, now)
+fn check<'a>(
+    gate: &'a Gate,
+    request: &Request<'a>,
+    issuer: IssuingGate,
+    holds: &mut Option<Holds>,
+    refused: &mut Option<UnreadRefusal<'a>>,
+    now: Timestamp,
+) -> bool {
+    gate.check_then(
+        request.attributes,
+        request.cost,
+        now,
+        #[inline(always)]
+        |decision| match decision {
+            Decision::Admit(permit) => {
+                *holds = Some(Holds::new(issuer, permit));
+                true
+            }
+            Decision::Refuse(unread) => {
+                *refused = Some(unread);
+                false
+            }
+        },
+    )
 }
