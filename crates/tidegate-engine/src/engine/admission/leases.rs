@@ -60,19 +60,22 @@ pub(crate) fn step<'a>(
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    // Whether a lease refuses is known after it is spent, or from the store.
-    let (Some(holds), Mode::Charge) = (holds, mode) else { return Ok(()) };
+    // Whether a lease refuses is known after it is spent, or from the store. Without leases tables
+    // take their tokens here, and no limit waits for any.
+    let (Some(holds), Some(leases), Mode::Charge) = (holds, &engine.shared.leases, mode) else {
+        return Ok(());
+    };
     if !located.has_leased() && located.request.access.is_none() {
         return Ok(());
     }
     let Located { request, gate, owner, waited, .. } = *located;
     let mut flights = Flights::new();
-    if let (Some(gate), Some(leases), Some(stored)) = (gate, &engine.shared.leases, &located.stored)
+    if let (Some(gate), Some(stored)) = (gate, &located.stored)
         && gate.has_leased()
     {
         match engine.lease(leases, gate, request, stored, *waited, now)? {
-            Leased::Held(leased, alone) => {
-                holds.other_mut().leased = leased;
+            Leased::Held(charges, alone) => {
+                holds.other_mut().leased = charges;
                 if let Some(alone) = alone {
                     holds.limits.absorb(*alone);
                     holds.set_alone();
@@ -86,7 +89,7 @@ pub(crate) fn step<'a>(
         access.leased_limits = holds.leased().len();
         // Asked for even if the request waits for another lease, so that it waits once.
         let ask = TableAsk::new(owner, request, waited, gate.is_some());
-        let tokens = engine.lease_tables(&access.located, ask, now);
+        let tokens = engine.lease_tables(leases, &access.located, ask, now);
         if tokens.are_alone() {
             holds.set_alone();
         }

@@ -65,12 +65,12 @@ impl Engine {
     #[inline]
     pub(crate) fn lease_tables(
         &self,
+        leases: &Leases,
         located: &LocatedAccess<'_, '_>,
         ask: TableAsk<'_>,
         now: Timestamp,
     ) -> TableTokens {
         let mut tokens = TableTokens::default();
-        let Some(leases) = &self.shared.leases else { return tokens };
         for (at, (table, units)) in located.charges().enumerate() {
             let Some(lease) = self.planes.table_leases.get(table, located.operation()) else {
                 tokens.sources.push(TokenSource::Table);
