@@ -272,17 +272,18 @@ pub struct RefusalFields {
 impl Refusal {
     /// A refusal by one limit (or table, node, resource).
     pub fn new(namespace: impl Into<Text>, scope: ScopeValues, violated: Violated) -> Self {
-        let mut all = SmallVec::new();
-        all.push(violated);
-        Self::from(RefusalFields {
+        let mut refusal = Self::from(RefusalFields {
             namespace: namespace.into(),
             scope,
-            violated: all,
+            violated: SmallVec::new(),
             detail: None,
             details: None,
             retry_hint: None,
             civil_zone: None,
-        })
+        });
+        // It is pushed where it stays, since it is large to move.
+        refusal.violated.push(violated);
+        refusal
     }
 
     fn binding(&self) -> &Violated {

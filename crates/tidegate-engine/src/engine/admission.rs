@@ -46,7 +46,7 @@ use self::store::ask;
 use self::waited::Waited;
 use crate::continuation::{BatchAdmission, LimitQuestion, Origin, Pending, WaitableRequest};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, end};
+use crate::demand::{Demand, end, outcome_of};
 use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::fault::Fault;
@@ -169,8 +169,12 @@ impl Engine {
                 let origin = self.origin(&located, found.0, None, None, now);
                 Ok(ask_about_one(question, holds.expect(PASSED), origin, now))
             }
-            Err(Stop::Refuse(by_plane)) => {
-                let refused = located.refused(by_plane);
+            Err(Stop::Refuse(Some(refusal))) => {
+                self.decided(None, &located, outcome_of(&refusal), now);
+                Ok(Step::Decided(Decision::Refuse(Refused::from(refusal))))
+            }
+            Err(Stop::Refuse(None)) => {
+                let refused = located.refused(None);
                 // Only the limits leave a refusal unread.
                 let outcome = refused.offer_outcome();
                 self.decided(None, &located, outcome, now);

@@ -26,8 +26,8 @@ pub(crate) const STORE_RETRY: Duration = Duration::from_secs(1);
 /// The scope of a refusal by the overload plane: the class of the request, and its tenant if it has
 /// one.
 pub(crate) fn scope_of(request: &Request<'_>) -> ScopeValues {
-    let mut scope: ScopeValues =
-        smallvec![(Text::from_static("class"), Text::from_static(request.class.as_str()))];
+    let mut scope = ScopeValues::new();
+    scope.push((Text::from_static("class"), Text::from_static(request.class.as_str())));
     if let Some(tenant) = request.tenant {
         scope.push((Text::from_static("tenant"), Text::from(tenant)));
     }
