@@ -310,11 +310,7 @@ impl Overload {
         if Fault::RepeatOffered.is_planted() {
             resource.offer(level);
         }
-        if !resource.sheds(level) {
-            return None;
-        }
-        resource.count_shed(level);
-        Some(resource.below_cursor(level))
+        resource.sheds(level).then(|| resource.shed(level))
     }
 
     /// The answer that [`Overload::shed`] would give; counts nothing.
@@ -347,7 +343,7 @@ impl Overload {
             }
             return Err(resource.without_place(level, PlaceRefusal::NoPlace));
         };
-        resource.count_served(level);
+        resource.count_placed(&permit);
         record.served(ServedBy::Place, now);
         Ok(permit)
     }

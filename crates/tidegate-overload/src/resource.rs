@@ -378,7 +378,13 @@ impl Resource {
         scattered(self.retry_after(), self.hint_key, number)
     }
 
-    /// Counts a request that got a place.
+    /// Counts a request that got this place, in the slot that it took it from.
+    #[inline]
+    pub(crate) fn count_placed(&self, permit: &InFlightPermit) {
+        self.namespaces.serve_in(usize::from(permit.slot), permit.class);
+    }
+
+    /// Counts a request that is served without a place.
     #[inline]
     pub(crate) fn count_served(&self, level: RequestLevel) {
         self.namespaces.serve(level);
@@ -463,6 +469,13 @@ impl Resource {
     pub(crate) fn count_shed(&self, level: RequestLevel) {
         self.namespaces.refuse(level.namespace());
         self.shed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request below the cursor of its namespace, and refuses it.
+    #[cold]
+    pub(crate) fn shed(&self, level: RequestLevel) -> Shed {
+        self.count_shed(level);
+        self.below_cursor(level)
     }
 
     /// The refusal of a request below the cursor of its namespace.

@@ -426,8 +426,13 @@ impl NamespaceSlots {
     /// Counts a request that begins to be served.
     #[inline]
     pub(crate) fn serve(&self, level: RequestLevel) {
-        let slot = &self.slots[self.claim(level.namespace())];
-        slot.served[level.class() as usize].fetch_add(1, Ordering::Relaxed);
+        self.serve_in(self.claim(level.namespace()), level.class());
+    }
+
+    /// [`NamespaceSlots::serve`] for a request whose slot is known.
+    #[inline]
+    pub(crate) fn serve_in(&self, slot: usize, class: Class) {
+        self.slots[slot].served[class as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes a request back that did not begin to be served, never below zero.

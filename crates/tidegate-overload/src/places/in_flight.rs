@@ -77,6 +77,7 @@ impl InFlight {
         self.max_common.store(max.saturating_sub(reserve).max(1), Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn count(&self) -> u64 {
         // Relaxed: the count guards no other memory.
         self.count.load(Ordering::Relaxed)

@@ -25,7 +25,7 @@ pub(crate) fn step(
     now: Timestamp,
 ) -> Answer {
     let Located { request, waited, record, shadow, feature, .. } = located;
-    let Some((plane, record)) = engine.planes.overload.as_ref().zip(record.as_mut()) else {
+    let (Some(plane), Some(record)) = (&engine.planes.overload, record) else {
         if let (Mode::Charge, Some(resource)) = (mode, *shadow) {
             engine.rehearse(request, resource, holds, now);
         }
