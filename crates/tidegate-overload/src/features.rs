@@ -11,6 +11,8 @@
 //!   of the step were below the threshold and its margin for a whole settle time
 //!   ([`settle_window`]). Two thresholds cannot do that: whether a feature fits depends on how much
 //!   of it is asked for.
+//! * **Exchange** levels of one class once the load has settled after a need, if a feature that
+//!   gives more lets others come back that are worth clearly more ([`level_exchange`]).
 //! * The **footprint** is demand times cost by the capacity: first attempts that ask for the
 //!   feature, refused ones included, times the place time of one at the level, learned while the
 //!   level was in use ([`load_estimate`], [`level_costs`]). It does not fall below the one at which
@@ -20,6 +22,7 @@
 //! have given: it waits for no relief, as none is released, and neither gives to the others nor
 //! takes from them.
 
+pub(crate) mod change_reason;
 pub(crate) mod clock_step;
 pub(crate) mod config;
 pub(crate) mod control_load;
@@ -35,6 +38,7 @@ pub(crate) mod feature_state;
 pub(crate) mod feature_tick;
 pub(crate) mod feature_view;
 pub(crate) mod level_costs;
+pub(crate) mod level_exchange;
 pub(crate) mod level_position;
 pub(crate) mod level_word;
 pub(crate) mod load_estimate;

@@ -11,10 +11,12 @@
 use tidegate_core::Timestamp;
 
 use crate::fault::Fault;
+use crate::features::change_reason::ChangeReason;
 use crate::features::clock_step::ClockStep;
 use crate::features::control_load::ControlLoad;
 use crate::features::exponential_average::FAST;
 use crate::features::feature_part::FeaturePart;
+use crate::features::level_exchange::{ExchangeSteps, LevelExchange, RESERVE};
 use crate::features::settle_window::SettleWindow;
 use crate::features::step_choice::{LevelStep, choose_return};
 use crate::levels::load_level::LevelThresholds;
@@ -73,6 +75,10 @@ pub(crate) struct DegradeControl {
     demands: LastLoads,
     ordered: Vec<OrderedRelief>,
     window: SettleWindow,
+    /// When the last relief that was ordered is felt.
+    felt_at: Option<Timestamp>,
+    /// The exchange of levels that follows the last need.
+    exchange: Option<LevelExchange>,
 }
 
 /// The load that made features degrade.
@@ -140,7 +146,8 @@ impl DegradeControl {
         }
     }
 
-    /// The step back that fits.
+    /// The step back that fits, but for one beside an exchange that has begun: there, a level that
+    /// takes little could come back first, and leave too little room for the one that is due.
     pub(crate) fn restore(
         &self,
         parts: &[FeaturePart],
@@ -148,6 +155,9 @@ impl DegradeControl {
         levels: &LevelThresholds,
         now: Timestamp,
     ) -> Option<LevelStep> {
+        if self.exchange.as_ref().is_some_and(LevelExchange::has_begun) {
+            return None;
+        }
         let limit = levels.brownout - levels.margin;
         let room = self.window.room(levels.settle, limit, levels.brownout, now)?;
         // A better level that was given lately and is not felt yet leaves less room.
@@ -156,12 +166,64 @@ impl DegradeControl {
         choose_return(parts, |growth| growth <= room && load.demand_slow + growth <= limit)
     }
 
+    /// The steps of the exchange that follows the last need, where that is worth it.
+    pub(crate) fn exchange_steps(
+        &mut self,
+        parts: &[FeaturePart],
+        load: &ControlLoad,
+        levels: &LevelThresholds,
+        now: Timestamp,
+    ) -> Vec<LevelStep> {
+        let settled = self.felt_since(now).saturating_add(levels.settle);
+        let Some(exchange) = &mut self.exchange else { return Vec::new() };
+        if now < settled {
+            return Vec::new();
+        }
+        let limit = levels.brownout - RESERVE;
+        let Some(room) = self.window.room(levels.settle, limit, levels.brownout, now) else {
+            return Vec::new();
+        };
+        match exchange.steps(parts, (room / load.scale).min(limit - load.demand_slow)) {
+            ExchangeSteps::Now(steps) => steps,
+            ExchangeSteps::Later => Vec::new(),
+            // The load is known to a percent: a level that just does not fit may fit a tick later.
+            ExchangeSteps::None if now < settled.saturating_add(levels.settle) => Vec::new(),
+            ExchangeSteps::None => {
+                self.exchange = None;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Begins anew with an exchange that may follow a need, before the steps of the need are taken.
+    pub(crate) fn plan_exchange(&mut self, need: f64, reason: &ChangeReason) {
+        self.exchange = Some(LevelExchange::after(need, reason.clone()));
+    }
+
+    /// The exchange that may follow the last need.
+    pub(crate) fn exchange(&self) -> Option<&LevelExchange> {
+        self.exchange.as_ref()
+    }
+
+    /// Takes a step in the account of the exchange, if there is one.
+    pub(crate) fn moved(&mut self, relief: f64) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.moved(relief);
+        }
+    }
+
+    /// Other levels than those that the exchange has reckoned with are in force.
+    pub(crate) fn drop_exchange(&mut self) {
+        self.exchange = None;
+    }
+
     /// Notes that levels have changed, with the relief that they give and until when it counts.
     pub(crate) fn changed(&mut self, relief: f64, until: Timestamp) {
         self.window.restart();
         (self.pressures, self.demands) = (LastLoads::default(), LastLoads::default());
         if relief != 0.0 {
             self.ordered.push(OrderedRelief { pressure: relief, until });
+            self.felt_at = self.felt_at.max(Some(until));
         }
     }
 
@@ -170,9 +232,16 @@ impl DegradeControl {
         self.window.since(now)
     }
 
+    /// Since when the load is known, or will be, with every change of levels felt.
+    pub(crate) fn felt_since(&self, now: Timestamp) -> Timestamp {
+        self.settled_since(now).max(self.felt_at.unwrap_or(Timestamp::MIN))
+    }
+
     /// The ticks so far say nothing of the time now.
     pub(crate) fn step(&mut self, step: ClockStep) {
         self.window.restart();
+        self.exchange = None;
+        self.felt_at = self.felt_at.map(|at| step.shifted(at));
         (self.pressure_entry, self.demand_entry) = (ThresholdEntry::default(), ThresholdEntry::default());
         (self.pressures, self.demands) = (LastLoads::default(), LastLoads::default());
         for one in &mut self.ordered {

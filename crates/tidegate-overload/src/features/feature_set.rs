@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::hash::{find_hashed, keyed_hash};
+use crate::features::change_reason::ChangeReason;
 use crate::features::config::{FeatureConfig, FeatureMode, FeatureScope, OnDisable};
 use crate::features::feature::{Feature, FeatureId};
 use crate::features::feature_event::{FeatureCause, FeatureChange, FeatureEvent, FeatureEventQueue};
@@ -63,6 +64,7 @@ impl FeatureSet {
     ) -> Self {
         let mut slots = earlier.map_or_else(Vec::new, |earlier| earlier.slots.to_vec());
         let mut control = earlier.map_or_else(FeatureControl::default, |one| lock(&one.control).clone());
+        control.resources.values_mut().for_each(ResourceFeatures::drop_exchanges);
         // A request in the waiting room may still name a feature that was just removed: its
         // position is not used again before the reload after that.
         let was_configured: Vec<bool> = slots.iter().map(|slot| slot.is_configured).collect();
@@ -157,15 +159,6 @@ impl FeatureSet {
 fn reconfigured(earlier: &Feature, config: FeatureConfig, word: LevelWord) -> Feature {
     let in_flight: Arc<FeatureInFlight> = Arc::clone(&earlier.meter().in_flight);
     Feature::new(config, earlier.settings().wrapping_add(1), in_flight, word)
-}
-
-/// The reason of a change of level.
-#[derive(Clone, Debug)]
-pub(crate) struct ChangeReason {
-    pub(crate) cause: FeatureCause,
-    /// The load at the time, and the signal with it.
-    pub(crate) pressure: Option<f64>,
-    pub(crate) signal: Option<String>,
 }
 
 impl FeatureSet {

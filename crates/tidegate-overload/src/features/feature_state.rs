@@ -39,6 +39,8 @@ pub(crate) struct FeatureState {
     /// The parts of the capacity that it takes at its level and at the next better one.
     pub(crate) footprint: f64,
     pub(crate) footprint_better: f64,
+    /// The part of the capacity that an exchange has for better levels of its class.
+    pub(crate) exchange_room: Option<f64>,
 }
 
 /// The state of the requests that have one level.
@@ -75,6 +77,7 @@ impl FeatureState {
             reloaded_from: None,
             footprint: 0.0,
             footprint_better: 0.0,
+            exchange_room: None,
         }
     }
 

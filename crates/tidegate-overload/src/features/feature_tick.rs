@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Class, Timestamp};
 
+use crate::features::change_reason::ChangeReason;
 use crate::features::clock_step::ClockStep;
 use crate::features::config::{FeatureMode, FeatureScope};
 use crate::features::control_load::ControlLoad;
@@ -12,7 +13,8 @@ use crate::features::degrade_control::{DegradeControl, NeedSource};
 use crate::features::feature::FeatureId;
 use crate::features::feature_event::{FeatureCause, FeatureEvent};
 use crate::features::feature_part::FeaturePart;
-use crate::features::feature_set::{ChangeReason, FeatureControl, FeatureSet};
+use crate::features::feature_set::{FeatureControl, FeatureSet};
+use crate::features::level_exchange::{RESERVE, highest_degraded};
 use crate::features::level_position::LevelPosition;
 use crate::features::level_word::LevelWord;
 use crate::features::load_estimate::{CostScale, FeaturesTick};
@@ -176,10 +178,11 @@ impl FeatureSet {
                 FeatureMode::Shadow => &mut group.shadow,
             };
             controls.changed(relief, until);
+            controls.drop_exchange();
         }
     }
 
-    /// Degrades, or else takes one step back.
+    /// Degrades, or else exchanges levels, or takes one step back.
     fn control(
         &self,
         control: &mut FeatureControl,
@@ -202,15 +205,27 @@ impl FeatureSet {
                 NeedSource::Demand => Some(DEMAND.to_owned()),
             };
             let reason = ChangeReason { cause: FeatureCause::Pressure, pressure: Some(need.load), signal };
+            degrade.plan_exchange(need.relief, &reason);
             for step in choose_relief(parts, need.relief) {
                 self.take_step(control, degrade, tick, &mut parts[step.part], step, &reason, load.scale);
             }
             return;
         }
+        let room = ChangeReason { cause: FeatureCause::Room, pressure: load.pressure, signal: signal() };
+        let steps = degrade.exchange_steps(parts, load, levels, now);
+        if !steps.is_empty() {
+            for step in steps {
+                let part = &mut parts[step.part];
+                let need = || degrade.exchange().map(|exchange| exchange.reason().clone());
+                let reason = if step.to > part.position { need() } else { None };
+                let reason = reason.unwrap_or_else(|| room.clone());
+                self.take_step(control, degrade, tick, part, step, &reason, load.scale);
+            }
+            return;
+        }
         if let Some(step) = degrade.restore(parts, load, levels, now) {
-            let (cause, pressure) = (FeatureCause::Room, load.pressure);
-            let reason = ChangeReason { cause, pressure, signal: signal() };
-            self.take_step(control, degrade, tick, &mut parts[step.part], step, &reason, load.scale);
+            degrade.drop_exchange();
+            self.take_step(control, degrade, tick, &mut parts[step.part], step, &room, load.scale);
         }
     }
 
@@ -246,6 +261,7 @@ impl FeatureSet {
         // Nothing is released by a level that is only shown, so nothing is waited for.
         let felt = if is_shadow { 0.0 } else { relief * scale };
         degrade.changed(felt, tick.now.saturating_add(felt_after(config, state)));
+        degrade.moved(relief);
     }
 
     /// Notes what the views show, and the earliest instant of a better level.
@@ -260,12 +276,13 @@ impl FeatureSet {
         let limit = levels.brownout - levels.margin;
         for id in tick.ids {
             let state = &mut control.states[id.index()];
-            (state.footprint, state.footprint_better) = (0.0, 0.0);
+            (state.footprint, state.footprint_better, state.exchange_room) = (0.0, 0.0, None);
         }
         let mut retries: Vec<Option<Timestamp>> = vec![None; control.states.len()];
-        for (degrade, part) in
-            parts.into_iter().flat_map(|(degrade, parts)| parts.iter().map(move |part| (degrade, part)))
-        {
+        for (degrade, class, part) in parts.into_iter().flat_map(|(degrade, parts)| {
+            let class = highest_degraded(parts);
+            parts.iter().map(move |part| (degrade, class, part))
+        }) {
             let state = &mut control.states[part.feature];
             state.footprint += part.at_position();
             let growth = part.growth(part.position.better());
@@ -273,11 +290,26 @@ impl FeatureSet {
             if part.position == LevelPosition::BEST {
                 continue;
             }
-            let fits = load.pressure.is_some_and(|pressure| pressure + growth * load.scale <= limit)
-                && load.demand_slow + growth <= limit;
+            let fits_below = |limit: f64| {
+                load.pressure.is_some_and(|pressure| pressure + growth * load.scale <= limit)
+                    && load.demand_slow + growth <= limit
+            };
+            let mut fits = fits_below(limit);
+            let mut since = degrade.settled_since(now);
+            if let Some(exchange) = degrade.exchange()
+                && class == Some(part.class)
+            {
+                let limit = levels.brownout - RESERVE;
+                let free = limit - load.pressure.unwrap_or(0.0).max(load.demand_slow);
+                state.exchange_room = Some(exchange.room().min(free));
+                if exchange.has_begun() || !fits {
+                    since = degrade.felt_since(now);
+                    fits = growth <= exchange.room() && fits_below(limit);
+                }
+            }
             let own = &mut state.parts[part.part];
             own.fits_since = if fits { own.fits_since.or(Some(now)) } else { None };
-            let settled = own.fits_since.unwrap_or(now).max(degrade.settled_since(now));
+            let settled = own.fits_since.unwrap_or(now).max(since);
             let config = self.slot(FeatureId(part.feature as u16)).feature.config();
             let dwelt = own.changed_at.map_or(now, |at| at.saturating_add(config.min_dwell));
             let unpinned = state.pin.map_or(now, |pin| pin.until);

@@ -75,7 +75,8 @@ pub struct FeatureView {
     /// The same at the next better level, refused requests included; `None` at the best.
     pub footprint_better: Option<f64>,
     /// The room for better levels: the threshold without the margin and without the load. Negative
-    /// while the load is above both.
+    /// while the load is above both. After a need of relief it may be more than that for the
+    /// highest class that is degraded: what an exchange of levels has left, without the margin.
     pub room: f64,
     /// The requests in flight.
     pub in_flight: u64,
@@ -123,6 +124,7 @@ impl FeatureSet {
                 }
             };
             let room = group.map_or(0.0, |group| group.room);
+            let room = state.exchange_room.map_or(room, |exchange| exchange.max(room));
             FeatureView {
                 id,
                 name: Arc::clone(feature.name()),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
+use crate::features::change_reason::ChangeReason;
 use crate::features::feature::FeatureId;
 use crate::features::feature_event::{FeatureCause, FeatureEvent};
 use crate::features::feature_pin::{FEATURE_PIN_MAX, FeaturePin, FeaturePinError};
-use crate::features::feature_set::{ChangeReason, FeatureControl, FeatureSet};
+use crate::features::feature_set::{FeatureControl, FeatureSet};
 use crate::features::level_word::LevelWord;
 use crate::overload::Overload;
 use crate::sync::lock;

@@ -16,6 +16,12 @@ pub(crate) struct ResourceFeatures {
 }
 
 impl ResourceFeatures {
+    /// Other features or other settings are in force.
+    pub(crate) fn drop_exchanges(&mut self) {
+        self.enforced.drop_exchange();
+        self.shadow.drop_exchange();
+    }
+
     /// The signal for which better levels wait.
     pub(crate) fn held_by(&self) -> Option<&str> {
         self.loss.held_by()

@@ -4,7 +4,8 @@
 //! nothing left. Within a class the steps are taken that are enough and lose the least utility: by
 //! trying all of them where they are few, else a single step or those with the most relief for the
 //! utility that they lose, whichever loses less. Of equal ones the fewest steps and the least
-//! relief are taken.
+//! relief are taken. Steps of several needs together may lose more than others would have lost:
+//! [`level_exchange`](crate::features::level_exchange) makes up for that.
 
 use tidegate_core::Class;
 
@@ -107,10 +108,7 @@ fn choose_in_class(offers: &[Vec<ReliefOffer>], need: f64) -> Vec<ReliefOffer> {
     if all.iter().map(|offer| offer.relief).sum::<f64>() <= need {
         return all;
     }
-    let combinations = offers.iter().try_fold(1_usize, |product, offers| {
-        product.checked_mul(offers.len() + 1).filter(|product| *product <= TRIED_MAX)
-    });
-    if let Some(count) = combinations {
+    if let Some(count) = combinations(offers) {
         return try_all(offers, need, count);
     }
     let by_loss =
@@ -154,8 +152,15 @@ impl Total {
     }
 }
 
+/// The number of combinations of at most one offer of each part; `None`: too many to try them all.
+pub(crate) fn combinations<T>(offers: &[Vec<T>]) -> Option<usize> {
+    offers.iter().try_fold(1_usize, |product, offers| {
+        product.checked_mul(offers.len() + 1).filter(|product| *product <= TRIED_MAX)
+    })
+}
+
 /// The offers of one combination, whose number has a digit for each part.
-fn nth_combination(offers: &[Vec<ReliefOffer>], number: usize) -> impl Iterator<Item = &ReliefOffer> {
+pub(crate) fn nth_combination<T>(offers: &[Vec<T>], number: usize) -> impl Iterator<Item = &T> {
     let mut rest = number;
     offers.iter().filter_map(move |offers| {
         let digit = rest % (offers.len() + 1);

@@ -4,6 +4,7 @@ mod bad_input;
 mod brownout;
 mod callers;
 mod choice;
+mod exchange;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 mod fluid;

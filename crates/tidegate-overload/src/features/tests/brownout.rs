@@ -14,7 +14,7 @@ const CAPACITY: f64 = 2_000.0;
 const FOUR: [(&str, f64); 4] = [("1080p", 1.0), ("720p", 0.55), ("480p", 0.30), ("off", 0.0)];
 const TWO: [(&str, f64); 2] = [("1080p", 1.0), ("off", 0.0)];
 
-const NAMES: [&str; 6] = ["f0", "f1", "f2", "f3", "f4", "f5"];
+pub(super) const NAMES: [&str; 6] = ["f0", "f1", "f2", "f3", "f4", "f5"];
 
 /// The demand by the capacity: 0.7 to 1.3 in 10 s.
 fn rise(seconds: f64) -> f64 {
@@ -90,7 +90,7 @@ fn best_assignment(features: &[(FeatureConfig, f64)], demand: f64, others: f64, 
 }
 
 /// Six features of three classes with utilities and parts of the demand by chance.
-fn mixed(chance: &mut Chance) -> Vec<(FeatureConfig, f64)> {
+pub(super) fn mixed(chance: &mut Chance) -> Vec<(FeatureConfig, f64)> {
     let three = [("1080p", 1.0), ("480p", 0.4), ("off", 0.0)];
     let mut parts: Vec<f64> = (0..6).map(|_| 0.5 + chance.part()).collect();
     let all: f64 = parts.iter().sum();
@@ -105,31 +105,39 @@ fn mixed(chance: &mut Chance) -> Vec<(FeatureConfig, f64)> {
     parts.into_iter().enumerate().map(one).collect()
 }
 
+/// The worth of the levels at the end of a run beside that of the best that keep the order of
+/// classes, which they keep at each tick.
+fn worth_of_best(seed: u64, seconds: f64) -> f64 {
+    let features = mixed(&mut Chance::new(seed));
+    let mut world = world(features.clone(), seed);
+    world.run_until(seconds);
+    let last = &world.ticks.last().unwrap().levels;
+    let worth = |(index, (config, _)): (usize, &(FeatureConfig, f64))| {
+        config.utility * config.levels[usize::from(last[index])].cost.sqrt()
+    };
+    let found: f64 = features.iter().enumerate().map(worth).sum();
+    // Levels that leave the load just at the threshold are passed by its noise.
+    let best = best_assignment(&features, 1.3, 0.52, 0.795);
+    let changes = world.changes();
+    let (last_change, _, _) = changes.last().unwrap();
+    println!(
+        "seed {seed}: {last:?} is worth {found:.2} of {best:.2}: {:.3}; {} changes until {last_change:.1} s",
+        found / best,
+        changes.len(),
+    );
+    for tick in &world.ticks {
+        assert!(keeps_order(&tick.levels), "seed {seed} at {}: {:?}", tick.seconds, tick.levels);
+    }
+    found / best
+}
+
 #[test]
 pub(super) fn the_levels_are_worth_about_as_much_as_the_best_that_keep_the_order_of_classes() {
-    let mut ratios = Vec::new();
-    for seed in TUNED.into_iter().chain(UNTUNED) {
-        let features = mixed(&mut Chance::new(seed));
-        let mut world = world(features.clone(), seed);
-        world.run_until(60.0);
-        let last = &world.ticks.last().unwrap().levels;
-        let worth = |(index, (config, _)): (usize, &(FeatureConfig, f64))| {
-            config.utility * config.levels[usize::from(last[index])].cost.sqrt()
-        };
-        let found: f64 = features.iter().enumerate().map(worth).sum();
-        // Levels that leave the load just at the threshold are passed by its noise.
-        let best = best_assignment(&features, 1.3, 0.52, 0.795);
-        println!("seed {seed}: {last:?} is worth {found:.2} of {best:.2}: {:.3}", found / best);
-        for tick in &world.ticks {
-            assert!(keeps_order(&tick.levels), "seed {seed} at {}: {:?}", tick.seconds, tick.levels);
-        }
-        ratios.push(found / best);
+    // Without exchanges seed 202 has 90.4 %.
+    for seed in TUNED.into_iter().chain(UNTUNED).chain(1000..1050) {
+        let ratio = worth_of_best(seed, 60.0);
+        assert!(ratio >= 0.95, "seed {seed}: {ratio}");
     }
-    // Each step is the best one for the need of its instant. While the demand rises, the first of
-    // two such steps may be one that the best for both would not have taken: not more than one run
-    // of the ten may be so.
-    assert!(ratios.iter().filter(|ratio| **ratio >= 0.95).count() >= 9, "{ratios:?}");
-    assert!(ratios.iter().all(|ratio| *ratio >= 0.90), "{ratios:?}");
 }
 
 /// Whether no class is degraded while a lower one has a level left.

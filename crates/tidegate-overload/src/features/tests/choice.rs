@@ -8,7 +8,7 @@ use crate::features::level_position::LevelPosition;
 use crate::features::step_choice::{choose_relief, choose_return};
 
 /// A part at its best level of three, with a footprint and a utility.
-fn part(class: Class, footprint: f64, utility: f64) -> FeaturePart {
+pub(super) fn part(class: Class, footprint: f64, utility: f64) -> FeaturePart {
     let (mut costs, mut utilities) = ([0.0; 16], [0.0; 16]);
     for (level, cost) in [1.0_f64, 0.4, 0.0].into_iter().enumerate() {
         (costs[level], utilities[level]) = (cost, utility * cost.sqrt());

@@ -4,10 +4,11 @@ use core::time::Duration;
 
 use tidegate_core::Class;
 
+use super::brownout::{NAMES, mixed};
 use super::fluid::FluidService;
 use super::ramp::{B, ramp};
 use super::world::{Chance, TUNED, UNTUNED, feature, thresholds};
-use crate::FeatureConfig;
+use crate::{FeatureCause, FeatureConfig};
 
 const NOISE: f64 = 0.03;
 
@@ -123,5 +124,52 @@ fn whatever_the_load_does_no_feature_changes_twice_within_its_dwell() {
             at.windows(2).map(|pair| pair[1].saturating_since(pair[0])).min().unwrap()
         };
         assert!(dwell("low") >= Duration::from_secs(3) && dwell("high") >= Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn demand_that_wanders_through_three_classes_keeps_their_order_and_every_dwell() {
+    for seed in TUNED.into_iter().chain(UNTUNED) {
+        let mut chance = Chance::new(seed);
+        let mut features = mixed(&mut chance);
+        for (config, _) in &mut features {
+            config.min_dwell = Duration::from_secs_f64(2.0 + 13.0 * chance.part());
+        }
+        let mut flows = vec![(None, Class::CriticalPlus)];
+        flows.extend(features.iter().zip(NAMES).map(|((config, _), name)| (Some(name), config.class)));
+        let configs = features.iter().map(|(config, _)| config.clone()).collect();
+        let mut fluid = FluidService::new(|config| config, configs, &flows, NOISE, seed);
+        let mut from = 0.6;
+        for _ in 0..60 {
+            let to = 0.6 + 0.8 * chance.part();
+            let start = fluid.seconds();
+            fluid.run(10.0, |seconds| {
+                let demand = from + (to - from) * (seconds - start) / 10.0;
+                let parts = features.iter().map(|(_, part)| part * demand);
+                [0.4 * demand].into_iter().chain(parts).collect()
+            });
+            from = to;
+        }
+        for (config, _) in &features {
+            let own = fluid.changes().filter(|change| *change.feature == *config.name);
+            let at: Vec<_> = own.map(|change| change.at).collect();
+            let gap = at.windows(2).map(|pair| pair[1].saturating_since(pair[0])).min();
+            assert!(gap.is_none_or(|gap| gap >= config.min_dwell), "seed {seed}, {}: {gap:?}", config.name);
+        }
+        // Levels get worse only where the lower classes have none left. One that has just become
+        // worse may keep its dwell while a lower class gets better.
+        let mut off = [false; NAMES.len()];
+        for change in fluid.changes() {
+            let index = NAMES.iter().position(|name| *name == &*change.feature).unwrap();
+            off[index] = &*change.to == "off";
+            let lower = &off[..index / 2 * 2];
+            assert!(
+                change.cause == FeatureCause::Room || lower.iter().all(|off| *off),
+                "seed {seed}: {change:?}"
+            );
+        }
+        let changes = fluid.transitions();
+        println!("seed {seed}: {changes} changes in 600 s");
+        assert!((20..=120).contains(&changes), "seed {seed}: {changes}");
     }
 }
