@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::deferral::deferral_config::DeferralConfigError;
 use crate::features::config::{FeatureConfig, FeatureConfigError, FeatureMode};
 use crate::features::feature_set::FeatureSet;
 use crate::levels::load_level::LevelThresholdsError;
@@ -234,6 +235,9 @@ impl OverloadBuilder {
             if let Some(Err(source)) = config.queue.map(|queue| queue.check()) {
                 return Err(OverloadError::Queue { resource: name.map(str::to_owned), source });
             }
+            if let Some(Err(source)) = config.defer.map(|defer| defer.check(config.queue.as_ref())) {
+                return Err(OverloadError::Deferral { resource: name.map(str::to_owned), source });
+            }
             let own = || name.map(str::to_owned);
             if let Some(Err(source)) = config.adaptive.map(|adaptive| adaptive.check()) {
                 return Err(OverloadError::Adaptive { resource: own(), source });
@@ -383,6 +387,14 @@ pub enum OverloadError {
         resource: Option<String>,
         /// The mistake.
         source: QueueConfigError,
+    },
+    /// A resource cannot defer with its settings.
+    #[error("{}defer: {source}", resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": ")))]
+    Deferral {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The mistake.
+        source: DeferralConfigError,
     },
     /// The reserve of a resource is too large.
     #[error(

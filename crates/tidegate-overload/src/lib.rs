@@ -38,6 +38,7 @@ mod advice;
 mod backoff;
 mod builder;
 mod cursor;
+mod deferral;
 mod fault;
 mod features;
 mod history;
@@ -62,6 +63,7 @@ pub use advice::concurrency_advice::ConcurrencyAdvice;
 pub use builder::{FeatureProblem, OverloadBuilder, OverloadError};
 pub use cursor::marginal_rank::MarginalRank;
 pub use cursor::{COHORTS, Cursor, RequestLevel, cohorts_change};
+pub use deferral::deferral_config::{DeferralConfig, DeferralConfigError};
 pub use features::config::{
     FeatureConfig, FeatureConfigError, FeatureLevelConfig, FeatureMode, FeatureScope, OnDisable,
 };

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::deferral::deferral_config::DeferralConfig;
 use crate::levels::load_level::LevelThresholds;
 use crate::places::adaptive_limit::AdaptiveLimitConfig;
 use crate::places::fleet_share::FleetShare;
@@ -77,6 +78,9 @@ pub struct ResourceConfig {
     /// [`ResourceConfig::DEMAND_HALF_LIFE_MIN`] to [`ResourceConfig::DEMAND_HALF_LIFE_MAX`],
     /// default 5 minutes.
     pub demand_half_life: Duration,
+    /// Whose refusals bring a ticket for a second that is reserved for them. `None`, the default:
+    /// nobody's.
+    pub defer: Option<DeferralConfig>,
     /// Whether it refuses and delays requests; default [`ResourceMode::Enforce`].
     pub mode: ResourceMode,
 }
@@ -113,6 +117,7 @@ impl ResourceConfig {
             share: FleetShare::None,
             levels: LevelThresholds::DEFAULT,
             demand_half_life: Duration::from_mins(5),
+            defer: None,
             mode: ResourceMode::Enforce,
         }
     }
@@ -150,6 +155,13 @@ impl ResourceConfig {
     #[must_use]
     pub const fn share(mut self, share: FleetShare) -> Self {
         self.share = share;
+        self
+    }
+
+    /// The same, with tickets for those who are refused.
+    #[must_use]
+    pub const fn defer(mut self, defer: DeferralConfig) -> Self {
+        self.defer = Some(defer);
         self
     }
 

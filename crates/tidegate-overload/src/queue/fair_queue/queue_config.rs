@@ -18,6 +18,8 @@ pub struct Share(u16);
 impl Share {
     /// Nothing of the whole.
     pub const NONE: Self = Self(0);
+    /// All of the whole.
+    pub const WHOLE: Self = Self(10_000);
     /// Half of the whole.
     pub const HALF: Self = Self(5_000);
 
@@ -29,6 +31,11 @@ impl Share {
     /// So many hundredths; more than 100 count as the whole.
     pub const fn percent(count: u8) -> Self {
         Self::ten_thousandths(count as u16 * 100)
+    }
+
+    /// The share in ten-thousandths.
+    pub const fn as_ten_thousandths(self) -> u16 {
+        self.0
     }
 
     /// The whole hundredths of the share.
