@@ -6,7 +6,7 @@ use crate::deferral::deferral_config::DeferralConfig;
 use crate::levels::load_level::LevelThresholds;
 use crate::places::adaptive_limit::AdaptiveLimitConfig;
 use crate::places::fleet_share::FleetShare;
-use crate::queue::fair_queue::QueueConfig;
+use crate::queue::fair_queue::{QueueConfig, Share};
 use crate::queue::waiting_room::RoomUse;
 
 /// Whether a resource refuses and delays requests.
@@ -175,10 +175,12 @@ impl ResourceConfig {
     /// The same numbers as those of one of so many members.
     pub(crate) fn part_of(self, members: u32) -> Self {
         let waiting_max = self.waiting_max.map(|whole| self.share.waiting(whole, members));
+        let ticket_share = self.defer.map_or(Share::NONE, |defer| defer.share);
         Self {
             in_flight_max: self.share.places(self.in_flight_max, members),
             streams_max: self.share.streams(self.streams_max, members),
             waiting_max,
+            queue: self.queue.map(|queue| queue.ticket_share(ticket_share)),
             ..self
         }
     }

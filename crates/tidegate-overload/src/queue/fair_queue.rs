@@ -6,6 +6,9 @@
 //!   goes first up to a share of the service; a background class goes last except for a share.
 //!   Within a tenant the earliest request is first, or the newest, for the classes of
 //!   [`QueueConfig::lifo`] while their queue stands.
+//! - **Tickets.** Requests with a ticket for this time are served before all others up to
+//!   [`QueueConfig::ticket_share`] of the service, and are the first of their class beyond it. They
+//!   are shed neither by delay nor for others of their class.
 //! - **Delay.** [`DelayControl`] sheds what has waited too long in a queue that stands. The target
 //!   is at least twice the time between two departures, so that a slow resource with few places is
 //!   not emptied.
@@ -128,6 +131,9 @@ pub struct FairQueue {
     config: QueueConfig,
     shares: NamespaceShares,
     classes: [ClassQueue; 4],
+    /// The requests with tickets, by class, and their number.
+    ticketed: [ClassQueue; 4],
+    tickets: usize,
     schedule: ClassSchedule,
     /// The delay of each namespace of a class that has waited lately.
     delays: [BTreeMap<NamespaceKey, NamespaceDelay>; 4],
@@ -169,6 +175,8 @@ impl FairQueue {
             config,
             shares: NamespaceShares::default(),
             classes: Default::default(),
+            ticketed: Default::default(),
+            tickets: 0,
             schedule: ClassSchedule::default(),
             delays: Default::default(),
             requests: PositionMap::default(),
@@ -242,14 +250,15 @@ impl FairQueue {
 
     /// The namespaces that have requests of a class here, each with their number.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = (NamespaceKey, usize)> + '_ {
-        let of_all = self.classes.iter().flat_map(ClassQueue::ready);
+        let of_all = self.classes.iter().chain(&self.ticketed).flat_map(ClassQueue::ready);
         of_all.map(|(namespace, _, queue)| (namespace, queue.count()))
     }
 
     /// The requests that wait, by namespace and class; the namespaces that are not told apart have
     /// no number.
     pub fn waiting(&self) -> impl Iterator<Item = (Option<u32>, Class, u64)> + '_ {
-        let classes = Class::ALL.into_iter().zip(&self.classes);
+        let all = || Class::ALL.into_iter();
+        let classes = all().zip(&self.classes).chain(all().zip(&self.ticketed));
         classes.flat_map(|(class, queue)| {
             queue.ready().map(move |(namespace, _, queue)| (namespace.number(), class, queue.count() as u64))
         })
@@ -275,11 +284,16 @@ impl FairQueue {
         now: Timestamp,
     ) {
         let class = entrant.class;
-        let (queue, tenant, cost) =
-            (&mut self.classes[class as usize], tenant_of(entrant), charge_of(entrant.cost));
-        let flow = queue.push(position, tenant, cost, self.config.flows_max, &self.shares);
-        let delay = self.delays[class as usize].entry(queue.namespace_of(flow));
-        delay.or_insert_with(NamespaceDelay::new).enter(now);
+        let (flows_max, tenant, cost) = (self.config.flows_max, tenant_of(entrant), charge_of(entrant.cost));
+        let line = if entrant.has_ticket { &mut self.ticketed } else { &mut self.classes };
+        let line = &mut line[class as usize];
+        let flow = line.push(position, tenant, cost, flows_max, &self.shares);
+        if entrant.has_ticket {
+            self.tickets += 1;
+        } else {
+            let delay = self.delays[class as usize].entry(line.namespace_of(flow));
+            delay.or_insert_with(NamespaceDelay::new).enter(now);
+        }
         let request = QueuedRequest {
             since,
             until: entrant.until,
@@ -289,6 +303,7 @@ impl FairQueue {
             flow,
             class,
             has_tenant: entrant.tenant.is_some(),
+            has_ticket: entrant.has_ticket,
             shed: None,
         };
         self.requests.insert(position, request);
@@ -307,13 +322,40 @@ impl FairQueue {
 
     /// The request that is next.
     pub fn next(&self) -> Option<Position> {
+        if self.tickets > 0
+            && self.schedule.is_reserved_for_tickets(&self.config)
+            && let Some(next) = Class::ALL.into_iter().rev().find_map(|class| self.next_ticketed(class))
+        {
+            return Some(next);
+        }
         let next = Class::ALL.map(|class| self.next_of(class));
         next[self.schedule.next(&self.config, next.map(|next| next.is_some()))? as usize]
     }
 
     /// The request of a class that is next, of the namespaces that may take a place.
     fn next_of(&self, class: Class) -> Option<Position> {
+        if self.tickets > 0
+            && let Some(next) = self.next_ticketed(class)
+        {
+            return Some(next);
+        }
         self.classes[class as usize].next(|namespace| self.may_take_place(namespace, class))
+    }
+
+    /// The request of a class that is next of those with tickets.
+    fn next_ticketed(&self, class: Class) -> Option<Position> {
+        self.ticketed[class as usize].next(|namespace| self.may_take_place(namespace, class))
+    }
+
+    /// The requests of a class with tickets, or those without.
+    fn line(&self, class: Class, has_ticket: bool) -> &ClassQueue {
+        let line = if has_ticket { &self.ticketed } else { &self.classes };
+        &line[class as usize]
+    }
+
+    fn line_mut(&mut self, class: Class, has_ticket: bool) -> &mut ClassQueue {
+        let line = if has_ticket { &mut self.ticketed } else { &mut self.classes };
+        &mut line[class as usize]
     }
 
     /// Whether a request of this class or a higher one waits that may take a place.
@@ -327,7 +369,10 @@ impl FairQueue {
     }
 
     fn waits(&self) -> [bool; 4] {
-        Class::ALL.map(|class| !self.classes[class as usize].is_empty())
+        let waits = |class: Class| {
+            !self.classes[class as usize].is_empty() || !self.ticketed[class as usize].is_empty()
+        };
+        Class::ALL.map(waits)
     }
 
     /// A request got its place: it leaves, and its class, namespace and tenant are charged. The
@@ -352,10 +397,25 @@ impl FairQueue {
     /// Charges a request that is still in the queue.
     fn charge(&mut self, position: Position) -> Option<QueuedRequest> {
         let request = *self.requests.get(position)?;
-        self.classes[request.class as usize].charge(request.flow, u64::from(request.cost));
+        let cost = u64::from(request.cost);
+        self.line_mut(request.class, request.has_ticket).charge(request.flow, cost);
         let waits = self.waits();
-        self.schedule.charge(&self.config, request.class, u64::from(request.cost), waits);
+        let is_reserved = self.charge_tickets(&request);
+        self.schedule.charge(&self.config, request.class, cost, waits, is_reserved);
         Some(request)
+    }
+
+    /// Notes what requests with tickets got of the service that others wanted as well. Whether this
+    /// request is served out of the part that is reserved for them.
+    fn charge_tickets(&mut self, request: &QueuedRequest) -> bool {
+        if self.tickets == 0 {
+            return false;
+        }
+        let is_reserved = request.has_ticket && self.schedule.is_reserved_for_tickets(&self.config);
+        if self.tickets < self.requests.len() {
+            self.schedule.record_tickets(u64::from(request.cost), request.has_ticket);
+        }
+        is_reserved
     }
 
     /// A request leaves without being served.
@@ -368,10 +428,12 @@ impl FairQueue {
     pub(crate) fn take(&mut self, position: Position, departure: Option<Departure>) -> Option<QueueTerms> {
         let request = self.requests.remove(position)?;
         let class = request.class as usize;
-        let namespace = self.classes[class].namespace_of(request.flow);
-        if self.classes[class].remove(request.flow, position, request.cost)
-            && let Some(delay) = self.delays[class].get_mut(&namespace)
-        {
+        let line = self.line_mut(request.class, request.has_ticket);
+        let namespace = line.namespace_of(request.flow);
+        let is_last = line.remove(request.flow, position, request.cost);
+        if request.has_ticket {
+            self.tickets -= 1;
+        } else if is_last && let Some(delay) = self.delays[class].get_mut(&namespace) {
             delay.emptied();
         }
         let counts = &mut self.counts[class];
@@ -385,7 +447,7 @@ impl FairQueue {
             (Some(Departure::Displaced), None) => counts.displaced += 1,
             (Some(Departure::Moved), None) => counts.moved += 1,
         }
-        if self.classes[class].is_empty() {
+        if self.classes[class].is_empty() && self.ticketed[class].is_empty() {
             self.busy_since[class] = None;
             self.classes[class].is_lifo = false;
         }
@@ -401,6 +463,7 @@ impl FairQueue {
             until: request.until,
             deadline: Some(request.deadline).filter(|deadline| *deadline < Timestamp::MAX),
             since: Some(request.since),
+            has_ticket: request.has_ticket,
             is_charged: false,
         })
     }
@@ -422,9 +485,10 @@ impl FairQueue {
 
     /// Corrects the charges of a request, of which `class` is the one of its class.
     fn correct_charge(&mut self, entrant: &Entrant, costs: CorrectedCost, class: u64) {
-        let (queue, flows_max) = (&mut self.classes[entrant.class as usize], self.config.flows_max);
+        let line = if entrant.has_ticket { &mut self.ticketed } else { &mut self.classes };
         let charged = costs.charged;
-        queue.correct(tenant_of(entrant), costs, flows_max, &self.shares);
+        let (line, flows_max) = (&mut line[entrant.class as usize], self.config.flows_max);
+        line.correct(tenant_of(entrant), costs, flows_max, &self.shares);
         if !self.is_empty() {
             let most = self.times.typical_charge().saturating_mul(CLASS_CORRECTION);
             let cost = class.clamp(charged.saturating_sub(most), charged.saturating_add(most));
@@ -467,7 +531,9 @@ impl FairQueue {
 
     /// The counters of a class.
     pub fn counts(&self, class: Class) -> QueueCounts {
-        QueueCounts { waiting: self.classes[class as usize].count() as u64, ..self.counts[class as usize] }
+        let class = class as usize;
+        let waiting = self.classes[class].count() + self.ticketed[class].count();
+        QueueCounts { waiting: waiting as u64, ..self.counts[class] }
     }
 }
 

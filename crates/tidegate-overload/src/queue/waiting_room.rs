@@ -113,7 +113,7 @@ impl Waiter {
 
     const fn entrant(&self, aside: &QueueTerms) -> Entrant {
         let Self { group, class, bytes, obstacle } = *self;
-        let QueueTerms { tenant, cost, until, deadline, .. } = *aside;
+        let QueueTerms { tenant, cost, until, deadline, has_ticket, .. } = *aside;
         Entrant {
             group,
             class,
@@ -125,6 +125,7 @@ impl Waiter {
             until,
             deadline,
             marginal: None,
+            has_ticket,
         }
     }
 }

@@ -45,7 +45,7 @@ impl FairQueue {
     /// Why a request is to be refused on arrival, if it is.
     pub fn sheds_on_arrival(&self, entrant: &Entrant, now: Timestamp) -> Option<ArrivalShed> {
         // With nothing before it, a request waits for one place, whatever was measured before.
-        if self.is_empty() {
+        if self.is_empty() || entrant.has_ticket {
             return None;
         }
         let wait = self.estimated_wait(entrant)?;

@@ -60,6 +60,7 @@ pub(super) struct ClassSchedule {
     starts: [VirtualTime; 4],
     reserve: Ledger,
     background: [Ledger; 4],
+    tickets: Ledger,
 }
 
 impl ClassSchedule {
@@ -77,6 +78,17 @@ impl ClassSchedule {
             .or_else(|| self.first(waiting()))
     }
 
+    /// Whether a request with a ticket is next whatever its class is: such requests got less than
+    /// their share.
+    pub(super) fn is_reserved_for_tickets(&self, config: &QueueConfig) -> bool {
+        self.tickets.is_within(config.ticket_share)
+    }
+
+    /// Notes a cost that was served while requests with and without tickets waited.
+    pub(super) fn record_tickets(&mut self, cost: u64, has_ticket: bool) {
+        self.tickets.record(cost, has_ticket);
+    }
+
     fn is_reserved(&self, config: &QueueConfig, class: Class) -> bool {
         class == Class::CriticalPlus && self.reserve.is_within(config.reserve_share)
     }
@@ -90,13 +102,21 @@ impl ClassSchedule {
         self.starts[class as usize].max(self.virtual_time)
     }
 
-    /// A request of a class is served while these classes wait, its own among them.
-    pub(super) fn charge(&mut self, config: &QueueConfig, class: Class, cost: u64, waits: [bool; 4]) {
+    /// A request of a class is served while these classes wait, its own among them; `has_reserve`:
+    /// out of the part that is reserved for tickets.
+    pub(super) fn charge(
+        &mut self,
+        config: &QueueConfig,
+        class: Class,
+        cost: u64,
+        waits: [bool; 4],
+        has_reserve: bool,
+    ) {
         let foreground = |other: Class| waits[other as usize] && config.min_shares[other as usize].is_none();
         let others = |class: Class| Class::ALL.into_iter().filter(move |other| *other != class);
         let is_contested = others(class).any(foreground);
-        let is_by_weight =
-            config.min_shares[class as usize].is_none() && !self.is_reserved(config, class) || !is_contested;
+        let is_reserved = has_reserve || self.is_reserved(config, class);
+        let is_by_weight = config.min_shares[class as usize].is_none() && !is_reserved || !is_contested;
         let start = self.start(class);
         let step = step(config, class, cost);
         if is_by_weight {

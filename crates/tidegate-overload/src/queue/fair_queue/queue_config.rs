@@ -90,6 +90,9 @@ pub struct QueueConfig {
     /// The share of the served cost up to which `critical_plus` is served before all others; beyond
     /// the share it competes by its weight. 0: it always competes. Defaults to one half.
     pub reserve_share: Share,
+    /// The share of the served cost up to which requests with tickets are served before all others;
+    /// beyond the share they are the first of their class. Default 0.
+    pub ticket_share: Share,
     /// The most tenants of a class that have a sub-queue of their own, 0 to
     /// [`QueueConfig::FLOWS_BOUND`], divided by the namespaces that have requests there. The
     /// requests of further tenants are distributed over 128 sub-queues of their namespace. Defaults
@@ -142,6 +145,13 @@ impl QueueConfig {
         self
     }
 
+    /// The same, with a share for requests with tickets before all others.
+    #[must_use]
+    pub const fn ticket_share(mut self, share: Share) -> Self {
+        self.ticket_share = share;
+        self
+    }
+
     /// The same, with sub-queues of their own for so many tenants.
     #[must_use]
     pub const fn flows_max(mut self, flows: usize) -> Self {
@@ -183,6 +193,7 @@ impl Default for QueueConfig {
             lifo: [false; 4],
             min_shares: [None; 4],
             reserve_share: Share::HALF,
+            ticket_share: Share::NONE,
             flows_max: 4096,
         }
     }

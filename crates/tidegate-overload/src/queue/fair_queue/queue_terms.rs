@@ -14,6 +14,7 @@ pub(crate) struct QueueTerms {
     /// The beginning of its wait in the queue; `None` if it was not there since it waits for
     /// something else.
     pub(crate) since: Option<Timestamp>,
+    pub(crate) has_ticket: bool,
     /// Whether its tenant was charged already.
     pub(crate) is_charged: bool,
 }
@@ -21,7 +22,7 @@ pub(crate) struct QueueTerms {
 impl QueueTerms {
     /// A request that was not in the queue yet.
     pub(crate) const fn new(entrant: &Entrant) -> Self {
-        let Entrant { tenant, cost, until, deadline, .. } = *entrant;
-        Self { tenant, cost, until, deadline, since: None, is_charged: false }
+        let Entrant { tenant, cost, until, deadline, has_ticket, .. } = *entrant;
+        Self { tenant, cost, until, deadline, since: None, has_ticket, is_charged: false }
     }
 }

@@ -20,6 +20,7 @@ pub(super) struct QueuedRequest {
     pub(super) flow: FlowNumber,
     pub(super) class: Class,
     pub(super) has_tenant: bool,
+    pub(super) has_ticket: bool,
     /// Why it was refused when it asked for its turn; it is about to leave.
     pub(super) shed: Option<QueueShed>,
 }

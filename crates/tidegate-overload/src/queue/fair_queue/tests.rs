@@ -20,6 +20,7 @@ mod fairness;
 mod faults;
 mod model;
 mod overflow;
+mod tickets;
 
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 

@@ -33,13 +33,17 @@ impl FairQueue {
         if (now >= request.until || now >= request.deadline) && !is_served_anyway {
             return self.shed(position, QueueShed::Expired);
         }
-        let namespace = self.classes[class].namespace_of(request.flow);
+        let namespace = self.line(request.class, request.has_ticket).namespace_of(request.flow);
         let is_too_late = request.deadline.saturating_since(now) < self.times.typical_of(namespace);
         if is_too_late && !is_served_anyway {
             return self.shed(position, QueueShed::TooLate);
         }
         if self.next() != Some(position) {
             return TurnVerdict::Wait;
+        }
+        // A ticket is honoured late rather than not at all.
+        if request.has_ticket {
+            return TurnVerdict::Go;
         }
         let (standing, delay) = self.delays_of(&request, now);
         // In the order of fair queuing some request is always served soon after it arrived, however

@@ -27,7 +27,8 @@ impl FairQueue {
     /// than its tenant's would be. With no entrant, all.
     pub(crate) fn victims(&self, class: Class, entrant: Option<&Entrant>) -> Vec<Position> {
         let queue = &self.classes[class as usize];
-        let own = entrant.filter(|entrant| entrant.class == class).map(|entrant| {
+        let is_own = |entrant: &&Entrant| entrant.class == class && !entrant.has_ticket;
+        let own = entrant.filter(is_own).map(|entrant| {
             let key = tenant_of(entrant);
             let (tenant, _) = queue.own_backlog(key, self.config.flows_max);
             let requests = queue.namespace(key).map_or(0, |(_, namespace)| namespace.count() as u64);

@@ -32,7 +32,8 @@ impl FairQueue {
         let before = in_namespace
             + self.served_beside(entrant.class, of, in_namespace.max(charge), |other| other.backlog() as f64);
         let in_class = before / self.part_of(entrant.class);
-        let all: u64 = self.classes.iter().map(ClassQueue::backlog).fold(0, u64::saturating_add);
+        let all: u64 =
+            self.classes.iter().chain(&self.ticketed).map(ClassQueue::backlog).fold(0, u64::saturating_add);
         self.rate.time_for(in_class.min(all as f64))
     }
 

@@ -93,6 +93,10 @@ pub struct Entrant {
     /// Its rank, if it is one of the least important requests that the admission cursor of its
     /// resource lets in; see [`FairQueue::sheds_on_arrival`](crate::FairQueue::sheds_on_arrival).
     pub marginal: Option<MarginalRank>,
+    /// Whether it has a ticket for this time: a part of the service is reserved for such requests
+    /// ([`QueueConfig::ticket_share`](crate::QueueConfig::ticket_share)), and beyond it they are
+    /// the first of their class. Default false.
+    pub has_ticket: bool,
 }
 
 impl Entrant {
@@ -109,6 +113,7 @@ impl Entrant {
             until: Timestamp::MAX,
             deadline: None,
             marginal: None,
+            has_ticket: false,
         }
     }
 
@@ -151,6 +156,13 @@ impl Entrant {
     #[must_use]
     pub const fn marginal(mut self, rank: Option<MarginalRank>) -> Self {
         self.marginal = rank;
+        self
+    }
+
+    /// The same, with a ticket for this time or without one.
+    #[must_use]
+    pub const fn has_ticket(mut self, has_ticket: bool) -> Self {
+        self.has_ticket = has_ticket;
         self
     }
 
