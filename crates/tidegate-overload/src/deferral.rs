@@ -4,4 +4,21 @@
 //! its horizon up to a part of what the resource serves, so that they come back one after the
 //! other, in the order in which they were refused.
 
+pub(crate) mod booked_slot;
+pub(crate) mod calendar;
+pub(crate) mod calendar_stats;
 pub(crate) mod deferral_config;
+pub(crate) mod foreign_tickets;
+pub(crate) mod forgotten_slots;
+pub(crate) mod part_hints;
+pub(crate) mod pulled_front;
+pub(crate) mod slot_book;
+pub(crate) mod slot_index;
+pub(crate) mod slot_room;
+pub(crate) mod spent_bits;
+pub(crate) mod tenant_sketch;
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests;
+pub(crate) mod ticket_number;
+pub(crate) mod typical_cost;

@@ -35,6 +35,10 @@ pub(crate) enum Fault {
     ReliefCountedTwice,
     /// A class degrades before a lower one.
     HigherClassFirst,
+    /// A ticket that was spent is not remembered.
+    SpentForgotten,
+    /// A second of the calendar is sold although the ticket does not fit into its room.
+    SlotOversold,
 }
 
 impl Fault {

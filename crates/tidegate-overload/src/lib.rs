@@ -63,7 +63,13 @@ pub use advice::concurrency_advice::ConcurrencyAdvice;
 pub use builder::{FeatureProblem, OverloadBuilder, OverloadError};
 pub use cursor::marginal_rank::MarginalRank;
 pub use cursor::{COHORTS, Cursor, RequestLevel, cohorts_change};
+pub use deferral::calendar::{DeferralCalendar, TICKET_BYTES_MAX};
+pub use deferral::calendar_stats::CalendarStats;
 pub use deferral::deferral_config::{DeferralConfig, DeferralConfigError};
+pub use deferral::pulled_front::CalendarLoad;
+pub use deferral::ticket_number::{
+    Booking, SLOT_TICKETS_MAX, TICKET_VALID, TicketAsk, TicketIssuer, TicketNumber, TicketState,
+};
 pub use features::config::{
     FeatureConfig, FeatureConfigError, FeatureLevelConfig, FeatureMode, FeatureScope, OnDisable,
 };

@@ -1,0 +1,183 @@
+//! One second of the calendar for which tickets were sold.
+
+use core::time::Duration;
+
+use tidegate_core::Timestamp;
+
+use super::spent_bits::{SpentBits, bytes_of_tickets};
+use super::tenant_sketch::TenantSketch;
+use super::ticket_number::{Booking, SLOT_TICKETS_MAX, TICKET_VALID, TicketIssuer, TicketNumber};
+use crate::cursor::hash::keyed_hash;
+
+const SECOND_NANOS: u64 = 1_000_000_000;
+
+/// A second and the tickets that were sold for it. Weights are in quarters of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct BookedSlot {
+    second: u64,
+    sketch: TenantSketch,
+    spent_bits: SpentBits,
+    tickets: u16,
+    spent: u16,
+    sold: u16,
+}
+
+impl BookedSlot {
+    /// A second without tickets.
+    pub(crate) fn new(second: u64) -> Self {
+        let (sketch, spent_bits) = (TenantSketch::new(), SpentBits::default());
+        Self { second, sketch, spent_bits, tickets: 0, spent: 0, sold: 0 }
+    }
+
+    /// The second, since the Unix epoch.
+    pub(crate) const fn second(&self) -> u64 {
+        self.second
+    }
+
+    /// The number of tickets sold.
+    pub(crate) const fn tickets(&self) -> u16 {
+        self.tickets
+    }
+
+    /// Whether no further ticket has a number.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.tickets >= SLOT_TICKETS_MAX
+    }
+
+    /// The weight of all tickets sold.
+    pub(crate) const fn sold(&self) -> u16 {
+        self.sold
+    }
+
+    /// The weight of all tickets sold, each bucket of tenants counted up to `part`.
+    pub(crate) fn effective(&self, part: u16) -> u16 {
+        self.sketch.effective(part)
+    }
+
+    /// The weight that the bucket of a tenant holds.
+    pub(crate) fn held_by(&self, tenant: u64) -> u16 {
+        self.sketch.weight(tenant, self.second)
+    }
+
+    /// The bytes of the bits of all tickets sold, allocated or not.
+    pub(crate) const fn reserved_bytes(&self) -> usize {
+        bytes_of_tickets(self.tickets)
+    }
+
+    /// The bytes of the bits that are allocated.
+    pub(crate) fn bits_bytes(&self) -> usize {
+        self.spent_bits.bytes()
+    }
+
+    /// Sells a ticket that returns after the `before` part of a full `room`.
+    ///
+    /// The ticket owns a part of the second as large as its part of the room, and returns at an
+    /// instant in it that depends on its number alone.
+    pub(crate) fn sell(
+        &mut self,
+        issuer: TicketIssuer,
+        tenant: u64,
+        weight: u16,
+        before: u16,
+        room: u16,
+    ) -> Booking {
+        let number = TicketNumber { issuer, slot: self.second, sequence: self.tickets };
+        self.tickets += 1;
+        self.sold = self.sold.saturating_add(weight);
+        self.sketch.add(tenant, self.second, weight);
+        let part_nanos = |weight: u16| u64::from(weight) * SECOND_NANOS / u64::from(room.max(1));
+        let scatter = scatter_of(number) % part_nanos(weight.min(room)).max(1);
+        let nanos = (part_nanos(before) + scatter).min(SECOND_NANOS - 1);
+        let not_before = Timestamp::from_secs(self.second).saturating_add(Duration::from_nanos(nanos));
+        Booking { number, not_before, expires: not_before.saturating_add(TICKET_VALID) }
+    }
+
+    /// Whether a ticket of this sequence was sold.
+    pub(crate) const fn has_sold(&self, sequence: u16) -> bool {
+        sequence < self.tickets
+    }
+
+    /// Whether the ticket was spent.
+    pub(crate) fn is_spent(&self, sequence: u16) -> bool {
+        self.spent_bits.contains(sequence)
+    }
+
+    /// Marks a ticket as spent; false if it was spent already or never sold.
+    pub(crate) fn spend(&mut self, sequence: u16) -> bool {
+        let is_new = self.has_sold(sequence) && self.spent_bits.insert(sequence);
+        self.spent += u16::from(is_new);
+        is_new
+    }
+
+    /// Marks a ticket as good again.
+    pub(crate) fn give_back(&mut self, sequence: u16) {
+        self.spent -= u16::from(self.spent_bits.remove(sequence));
+    }
+
+    /// The number of tickets that were spent.
+    pub(crate) const fn spent(&self) -> u16 {
+        self.spent
+    }
+
+    /// The weight of the tickets that were not spent. The weight of each ticket is not kept, so a
+    /// spent one counts as the average of the slot; rounded up.
+    pub(crate) fn unspent(&self) -> u32 {
+        let left = u32::from(self.tickets - self.spent);
+        (u32::from(self.sold) * left).div_ceil(u32::from(self.tickets.max(1)))
+    }
+}
+
+/// A number that scatters the return of a ticket. Two members that sell the same part of the same
+/// second scatter their tickets differently.
+fn scatter_of(number: TicketNumber) -> u64 {
+    let TicketNumber { issuer, slot, sequence } = number;
+    let issuer = issuer.member ^ issuer.start.rotate_left(32);
+    keyed_hash([issuer, slot << 10 | u64::from(sequence)], None)
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests {
+    use super::*;
+
+    const ISSUER: TicketIssuer = TicketIssuer { member: 1, start: 2 };
+
+    #[test]
+    fn tickets_return_in_order_of_sale_each_in_its_own_part_of_the_second() {
+        let mut slot = BookedSlot::new(1_800_000_000);
+        for count in 0..100_u64 {
+            let sold = slot.sell(ISSUER, count, 4, slot.sold(), 400);
+            let nanos = sold.not_before.saturating_since(Timestamp::from_secs(1_800_000_000)).as_nanos();
+            assert_eq!(nanos as u64 / 10_000_000, count);
+            assert_eq!(sold.expires.saturating_since(sold.not_before), TICKET_VALID);
+        }
+        assert_eq!((slot.tickets(), slot.sold()), (100, 400));
+    }
+
+    #[test]
+    fn a_ticket_heavier_than_the_room_stays_in_its_second() {
+        for second in 0..1_000 {
+            let sold = BookedSlot::new(second).sell(ISSUER, 1, 32, 0, 4);
+            assert_eq!(sold.not_before.as_secs(), second);
+        }
+    }
+
+    #[test]
+    fn unspent_weight_falls_with_each_ticket_that_is_spent_and_rises_when_one_is_given_back() {
+        let mut slot = BookedSlot::new(9);
+        for weight in [4, 4, 12, 4] {
+            slot.sell(ISSUER, 1, weight, 0, 400);
+        }
+        assert_eq!(slot.unspent(), 24);
+        assert!(slot.spend(0) && !slot.spend(0) && !slot.spend(4));
+        assert_eq!(slot.unspent(), 18);
+        slot.give_back(3);
+        slot.give_back(0);
+        assert_eq!((slot.unspent(), slot.spent()), (24, 0));
+    }
+
+    #[test]
+    fn a_slot_takes_96_bytes_beside_its_bits() {
+        assert_eq!(size_of::<BookedSlot>(), 96);
+    }
+}

@@ -1,0 +1,355 @@
+//! The reservation calendar of a resource: which second of the horizon is sold to whom, and which
+//! tickets were spent.
+//!
+//! A calendar is a plain value: `now` is an argument, and nothing here waits. It guarantees:
+//!
+//! * **No ticket is spent twice** at one calendar unless it was given back. What the calendar had
+//!   to forget counts as expired, also when the clock steps back.
+//! * **No second is oversold.** The room of a second is the share of the capacity. What is sold to
+//!   tenants within their part of it, a twentieth, never exceeds the room.
+//! * **Memory is bounded**: seconds by twice the horizon, bits of spent tickets by a number of
+//!   bytes.
+//!
+//! # Who gets which second
+//! A sale takes the first second in which one of these holds:
+//!
+//! 1. What is sold there and the new ticket fit into the room. Free room is anyone's.
+//! 2. What the tenant holds there and the new ticket fit into the tenant's part, and so do all
+//!    tenants into the room, each counted up to the part. A tenant with more than its part gives
+//!    way. Its tickets are honoured late by the fair queue, which serves tenants in turn.
+//! 3. Nothing is sold there. The first ticket may be heavier than the room.
+//!
+//! So all tickets of a second together weigh at most twice its room and one ticket, when one tenant
+//! bought the whole room and others followed. Tenants share 64 counters in each second. Two that
+//! share one may count as one tenant with more than its part, although they are none: then a
+//! second is sold by some hundredths beyond its room without such a tenant.
+//!
+//! # Memory
+//! A full hour at 1 000 tickets a second takes 450 KiB of bits, allocated as tickets are spent,
+//! 384 KiB for the slots, 32 KiB for the index of free seconds, 16 KiB for hints and, while the
+//! calendar is pulled forward, at most 64 KiB more. A calendar without tickets takes nothing.
+
+use core::ops::Range;
+
+use tidegate_core::Timestamp;
+
+use super::booked_slot::BookedSlot;
+use super::calendar_stats::CalendarStats;
+use super::deferral_config::DeferralConfig;
+use super::foreign_tickets::ForeignTickets;
+use super::forgotten_slots::ForgottenSlots;
+use super::part_hints::PartHints;
+use super::pulled_front::{CalendarLoad, PulledFront};
+use super::slot_book::SlotBook;
+use super::slot_index::SlotIndex;
+use super::slot_room::SlotRoom;
+use super::spent_bits::{WORD_BYTES, bytes_of_tickets};
+use super::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState, is_slot_over};
+use super::typical_cost::TypicalCost;
+use crate::fault::Fault;
+
+/// The seconds that are kept beyond twice the horizon.
+const SLOTS_BEYOND: u64 = 10;
+
+/// The reservation calendar of a resource.
+///
+/// ```
+/// # use core::time::Duration;
+/// # use tidegate_core::{Class, Timestamp};
+/// # use tidegate_overload::{
+/// #     DeferralCalendar, DeferralConfig, TICKET_BYTES_MAX, TicketAsk, TicketIssuer, TicketState,
+/// # };
+/// let config = DeferralConfig::new([Class::Sheddable]);
+/// let issuer = TicketIssuer { member: 1, start: 1 };
+/// let mut calendar = DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX);
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let sold = calendar.sell(TicketAsk { tenant: 7, cost: 1 }, 100.0, now).expect("all is free");
+/// assert_eq!(sold.number.slot, 1_800_000_001);
+/// let state = calendar.state(sold.number, sold.not_before, sold.expires, now);
+/// assert_eq!(state, TicketState::Early { come_back: sold.not_before });
+/// let then = sold.not_before;
+/// assert_eq!(calendar.state(sold.number, sold.not_before, sold.expires, then), TicketState::Due);
+/// assert!(calendar.spend(sold.number, then));
+/// assert_eq!(calendar.state(sold.number, sold.not_before, sold.expires, then), TicketState::Spent);
+/// ```
+#[derive(Clone, Debug)]
+pub struct DeferralCalendar {
+    config: DeferralConfig,
+    issuer: TicketIssuer,
+    bytes_max: usize,
+    /// Twice the longest horizon so far and a few: a shorter horizon drops no slot.
+    slots_max: usize,
+    typical: TypicalCost,
+    room: SlotRoom,
+    book: SlotBook,
+    /// The bytes of the bits of all tickets sold, allocated or not.
+    reserved: usize,
+    index: SlotIndex,
+    hints: PartHints,
+    forgotten: ForgottenSlots,
+    foreign: ForeignTickets,
+    front: PulledFront,
+}
+
+/// The bytes of spent bits that a full calendar of an hour needs for its own tickets: the default
+/// bound of a resource.
+pub const TICKET_BYTES_MAX: usize =
+    DeferralConfig::HORIZON_MAX.as_secs() as usize * bytes_of_tickets(super::ticket_number::SLOT_TICKETS_MAX);
+
+impl DeferralCalendar {
+    /// An empty calendar. `issuer` must differ from that of every other calendar with the same key.
+    ///
+    /// `bytes_max` bounds the bits of spent tickets; [`TICKET_BYTES_MAX`] is enough for any horizon
+    /// without foreign tickets. When it is smaller, the calendar is full earlier; at 0 it sells
+    /// nothing.
+    pub fn new(config: DeferralConfig, issuer: TicketIssuer, bytes_max: usize) -> Self {
+        Self {
+            config,
+            issuer,
+            bytes_max,
+            slots_max: slots_max_of(&config),
+            typical: TypicalCost::new(),
+            room: SlotRoom::new(),
+            book: SlotBook::default(),
+            reserved: 0,
+            index: SlotIndex::default(),
+            hints: PartHints::default(),
+            forgotten: ForgottenSlots::default(),
+            foreign: ForeignTickets::default(),
+            front: PulledFront::default(),
+        }
+    }
+
+    /// Sells by other settings from now on. Tickets that are out stay good; a shorter horizon sells
+    /// no further than it reaches.
+    pub fn reconfigure(&mut self, config: DeferralConfig) {
+        self.config = config;
+        self.slots_max = self.slots_max.max(slots_max_of(&config));
+        self.room.release();
+        self.hints.clear();
+    }
+
+    /// Sells a ticket for the first second with room; `None` if the whole horizon is sold, or the
+    /// memory for the bits of its tickets.
+    ///
+    /// `capacity` is what the resource shows now, in requests a second. A lower one than before
+    /// counts at once; a higher one from the next tick, or from a sale over 100 ms later. Seconds
+    /// that are sold keep their tickets when the capacity falls.
+    pub fn sell(&mut self, ask: TicketAsk, capacity: f64, now: Timestamp) -> Option<Booking> {
+        self.forget(now);
+        let weight = self.typical.weigh(ask.cost);
+        let before = self.room;
+        self.room.sale(self.config.share, capacity, now);
+        self.follow_room(before);
+        let window = self.window(now);
+        self.index.follow(&self.book, &self.forgotten, &window, self.room.part());
+        let second = self.first_second(ask.tenant, weight)?;
+        self.reserve_ticket(second)?;
+        let (room, part) = (self.room.all(), self.room.part());
+        let slot = self.book.get_or_add(second);
+        // By free room the ticket returns behind all that is sold. Otherwise some tenant holds more
+        // than its part, and the ticket returns where it would if that tenant did not.
+        let is_free = slot.sold().saturating_add(weight) <= room || slot.tickets() == 0;
+        let sold_before = if is_free { slot.sold() } else { slot.effective(part) };
+        let sold = slot.sell(self.issuer, ask.tenant, weight, sold_before, room);
+        self.index.update(slot);
+        self.front.sold(second);
+        Some(sold)
+    }
+
+    /// What a ticket of this number and these instants is worth now. The caller has verified its
+    /// signature.
+    ///
+    /// A ticket that was spent is [`TicketState::Spent`] as long as it is remembered, also after its
+    /// expiry.
+    pub fn state(
+        &self,
+        number: TicketNumber,
+        not_before: Timestamp,
+        expires: Timestamp,
+        now: Timestamp,
+    ) -> TicketState {
+        let is_own = number.issuer == self.issuer;
+        let own = self.book.get(number.slot).filter(|slot| is_own && slot.has_sold(number.sequence));
+        let is_spent = match own {
+            Some(slot) => slot.is_spent(number.sequence),
+            None => self.foreign.is_spent(number),
+        };
+        if is_spent {
+            return TicketState::Spent;
+        }
+        let is_unknown = is_own && own.is_none();
+        if now >= expires || is_unknown || self.is_forgotten(number.slot, now) {
+            return TicketState::Expired;
+        }
+        if now < not_before && !self.front.is_past(number.slot) {
+            return TicketState::Early { come_back: self.front.come_back(number.slot, not_before, now) };
+        }
+        if is_own || self.has_room_for(number) { TicketState::Due } else { TicketState::NoRoom }
+    }
+
+    /// Spends a ticket; false if it was spent already, if it is over, or if it cannot be remembered
+    /// as spent ([`TicketState::NoRoom`]). The bearer must not be admitted by the ticket then.
+    ///
+    /// A ticket is remembered until 8 s after the beginning of its second. A bearer that may wait
+    /// for longer spends the ticket before it waits, and gives it back if it is not admitted.
+    pub fn spend(&mut self, number: TicketNumber, now: Timestamp) -> bool {
+        self.forget(now);
+        if self.is_forgotten(number.slot, now) {
+            return false;
+        }
+        if Fault::SpentForgotten.is_planted() {
+            return true;
+        }
+        if number.issuer == self.issuer {
+            self.book.get_mut(number.slot).is_some_and(|slot| slot.spend(number.sequence))
+        } else {
+            self.has_room_for(number) && self.foreign.spend(number)
+        }
+    }
+
+    /// Makes a spent ticket good again, because its bearer was not admitted after all.
+    pub fn give_back(&mut self, number: TicketNumber, now: Timestamp) {
+        self.forget(now);
+        if number.issuer == self.issuer {
+            if let Some(slot) = self.book.get_mut(number.slot) {
+                slot.give_back(number.sequence);
+            }
+        } else {
+            self.foreign.give_back(number);
+        }
+    }
+
+    /// Takes over the capacity, and pulls the calendar forward while the level is below Hard. Called
+    /// once in 100 ms.
+    pub fn tick(&mut self, load: CalendarLoad, now: Timestamp) {
+        self.forget(now);
+        let before = self.room;
+        self.room.tick(self.config.share, load.capacity, now);
+        self.follow_room(before);
+        let window = self.window(now);
+        self.front.tick(&self.book, load, window.end.saturating_sub(1), now);
+    }
+
+    /// Figures of the calendar. Costs a look at every booked second.
+    pub fn stats(&self, now: Timestamp) -> CalendarStats {
+        let ahead = || self.book.starting_at(now.as_secs());
+        let own_spent: usize = self.book.iter().map(|slot| usize::from(slot.spent())).sum();
+        let bits: usize = self.book.iter().map(BookedSlot::bits_bytes).sum();
+        CalendarStats {
+            booked: ahead().map(|slot| u64::from(slot.tickets() - slot.spent())).sum(),
+            slots_booked: ahead().count(),
+            last_slot: self.book.last().map(BookedSlot::second).filter(|last| *last >= now.as_secs()),
+            pulled_to: self.front.front().filter(|front| *front > now.as_secs()),
+            spent: own_spent + self.foreign.spent(),
+            spent_bytes: bits + self.foreign.bytes(),
+            bytes: bits
+                + self.foreign.bytes()
+                + self.book.ring_bytes()
+                + self.index.bytes()
+                + self.hints.bytes()
+                + self.front.bytes(),
+        }
+    }
+
+    /// The seconds for sale: the next whole one, and the horizon from there.
+    fn window(&self, now: Timestamp) -> Range<u64> {
+        let first = now.as_secs() + 1;
+        first..first + self.config.horizon.as_secs()
+    }
+
+    /// The first second in which a ticket may be sold.
+    fn first_second(&mut self, tenant: u64, weight: u16) -> Option<u64> {
+        let (room, part) = (self.room.all(), self.room.part());
+        let left = if Fault::SlotOversold.is_planted() { room } else { room.saturating_sub(weight) };
+        // A ticket heavier than the room leaves nothing, and finds a second without tickets.
+        let free = self.index.first_sold(left);
+        if weight > part {
+            return free;
+        }
+        let window = self.index.window().clone();
+        let (mut next, end) =
+            (self.hints.first(tenant, weight).max(window.start), free.unwrap_or(window.end));
+        if next >= end {
+            return free;
+        }
+        let mut found = None;
+        while let Some(second) = self.index.first_effective(next..end, left) {
+            let held = self.book.get(second).map_or(0, |slot| slot.held_by(tenant));
+            if held + weight <= part {
+                found = Some(second);
+                break;
+            }
+            next = second + 1;
+        }
+        self.hints.set(tenant, weight, found.unwrap_or(end));
+        found.or(free)
+    }
+
+    /// Makes room in memory for one more ticket of a second; `None` if there is none.
+    fn reserve_ticket(&mut self, second: u64) -> Option<()> {
+        let tickets = self.book.get(second).map(BookedSlot::tickets);
+        let is_new_word =
+            tickets.is_none_or(|tickets| bytes_of_tickets(tickets + 1) > bytes_of_tickets(tickets));
+        if is_new_word {
+            if self.reserved + WORD_BYTES > self.bytes_max {
+                return None;
+            }
+            while self.reserved + WORD_BYTES + self.foreign.bytes() > self.bytes_max {
+                self.foreign.drop_last();
+            }
+        }
+        if tickets.is_none() && self.book.len() >= self.slots_max {
+            if self.book.last().is_some_and(|last| last.second() < second) {
+                return None;
+            }
+            self.drop_last();
+        }
+        self.reserved += if is_new_word { WORD_BYTES } else { 0 };
+        Some(())
+    }
+
+    /// Drops the farthest slot. Steps of the clock alone book more slots than the horizon has.
+    fn drop_last(&mut self) {
+        if let Some(last) = self.book.pop_last() {
+            self.reserved -= last.reserved_bytes();
+            self.forgotten.add(last.second());
+            self.index.invalidate();
+        }
+    }
+
+    /// Forgets the slots that are over.
+    fn forget(&mut self, now: Timestamp) {
+        while self.book.first().is_some_and(|first| is_slot_over(first.second(), now)) {
+            let Some(first) = self.book.pop_first() else { break };
+            self.reserved -= first.reserved_bytes();
+            self.forgotten.add_past(first.second());
+        }
+        self.foreign.forget(&mut self.forgotten, now);
+        self.forgotten.advance(now);
+    }
+
+    /// Whether the tickets of a slot count as expired.
+    fn is_forgotten(&self, slot: u64, now: Timestamp) -> bool {
+        is_slot_over(slot, now) || self.forgotten.contains(slot)
+    }
+
+    /// Whether a foreign ticket can be remembered as spent. The bits of the own tickets that were
+    /// sold have precedence.
+    fn has_room_for(&self, number: TicketNumber) -> bool {
+        let left = self.bytes_max.saturating_sub(self.reserved + self.foreign.bytes());
+        self.foreign.growth(number).is_some_and(|growth| growth <= left)
+    }
+
+    /// A room that grew, or another part, may make room in seconds that had none.
+    fn follow_room(&mut self, before: SlotRoom) {
+        if self.room.all() > before.all() || self.room.part() != before.part() {
+            self.hints.clear();
+        }
+    }
+}
+
+/// The largest number of slots that are kept under these settings.
+fn slots_max_of(config: &DeferralConfig) -> usize {
+    usize::try_from(2 * config.horizon.as_secs() + SLOTS_BEYOND).unwrap_or(usize::MAX)
+}
