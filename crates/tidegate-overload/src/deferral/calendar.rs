@@ -20,9 +20,11 @@
 //! 3. Nothing is sold there. The first ticket may be heavier than the room.
 //!
 //! So all tickets of a second together weigh at most twice its room and one ticket, when one tenant
-//! bought the whole room and others followed. Tenants share 64 counters in each second. Two that
-//! share one may count as one tenant with more than its part, although they are none: then a
-//! second is sold by some hundredths beyond its room without such a tenant.
+//! bought the whole room and others followed. Tenants share 64 counters in each second. Two tenants
+//! with one counter count as one, which may be more than a part. So a full calendar is sold beyond
+//! its room also without a tenant that holds more than its part: by 13 % on average when 10 000
+//! tenants share a room of 20 requests, by 4 % of 40, by less than 1 % of 200, and by 10 % of 200
+//! when 25 tenants share it.
 //!
 //! # Memory
 //! A full hour at 1 000 tickets a second takes 450 KiB of bits, allocated as tickets are spent,
@@ -182,6 +184,9 @@ impl DeferralCalendar {
         if now >= expires || is_unknown || self.is_forgotten(number.slot, now) {
             return TicketState::Expired;
         }
+        if !is_own && self.foreign.is_dropped(number.slot) {
+            return TicketState::NoRoom;
+        }
         if now < not_before && !self.front.is_past(number.slot) {
             return TicketState::Early { come_back: self.front.come_back(number.slot, not_before, now) };
         }
@@ -320,6 +325,7 @@ impl DeferralCalendar {
 
     /// Forgets the slots that are over.
     fn forget(&mut self, now: Timestamp) {
+        let before = self.forgotten.through();
         while self.book.first().is_some_and(|first| is_slot_over(first.second(), now)) {
             let Some(first) = self.book.pop_first() else { break };
             self.reserved -= first.reserved_bytes();
@@ -327,6 +333,11 @@ impl DeferralCalendar {
         }
         self.foreign.forget(&mut self.forgotten, now);
         self.forgotten.advance(now);
+        let through = self.forgotten.through();
+        if through > before && through >= self.index.window().start {
+            // The clock leapt beyond seconds for sale. It may leap back before the next sale.
+            self.index.invalidate();
+        }
     }
 
     /// Whether the tickets of a slot count as expired.

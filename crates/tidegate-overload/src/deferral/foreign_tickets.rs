@@ -31,14 +31,17 @@ impl ForeignTickets {
     /// The bytes that remembering this ticket as spent would add; `None` if it cannot be remembered,
     /// because bits of its slot were dropped or no issuer gives such a number.
     pub(crate) fn growth(&self, number: TicketNumber) -> Option<usize> {
-        if self.dropped.is_some_and(|(from, to)| (from..=to).contains(&number.slot)) {
-            return None;
-        }
         let growth = match self.bits.get(&key_of(number)) {
             Some(bits) => bits.growth(number.sequence),
             None => ENTRY_BYTES + SpentBits::default().growth(number.sequence),
         };
-        (number.sequence < SLOT_TICKETS_MAX).then_some(growth)
+        let is_refused = number.sequence >= SLOT_TICKETS_MAX || self.is_dropped(number.slot);
+        (!is_refused).then_some(growth)
+    }
+
+    /// Whether bits of the slot were dropped, so that none of its tickets can be admitted here.
+    pub(crate) fn is_dropped(&self, slot: u64) -> bool {
+        self.dropped.is_some_and(|(from, to)| (from..=to).contains(&slot))
     }
 
     /// Marks a ticket as spent; false if it was spent already.
@@ -63,7 +66,11 @@ impl ForeignTickets {
             forgotten.add_past(second);
             self.let_go(&bits);
         }
-        self.dropped = self.dropped.filter(|(_, to)| !is_slot_over(*to, now));
+        if let Some((_, to)) = self.dropped.filter(|(_, to)| is_slot_over(*to, now)) {
+            // The clock may step back, and what was dropped is not good again then.
+            forgotten.add_past(to);
+            self.dropped = None;
+        }
     }
 
     /// Drops the bits of the latest slot, of all its issuers; false if there are none. No foreign
@@ -145,7 +152,8 @@ mod tests {
         foreign.drop_last();
         assert!(!foreign.spend(number(2, 101, 0)) && !foreign.spend(number(3, 101, 9)));
         assert!(foreign.spend(number(1, 100, 1)));
-        foreign.forget(&mut ForgottenSlots::default(), Timestamp::from_secs(110));
-        assert!(foreign.spend(number(3, 101, 9)), "the calendar asks first whether a slot is over");
+        let mut forgotten = ForgottenSlots::default();
+        foreign.forget(&mut forgotten, Timestamp::from_secs(110));
+        assert!(!foreign.is_dropped(101) && forgotten.contains(101));
     }
 }

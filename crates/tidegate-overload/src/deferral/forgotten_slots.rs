@@ -23,6 +23,11 @@ impl ForgottenSlots {
         second <= self.through || self.dropped.is_some_and(|(from, to)| (from..=to).contains(&second))
     }
 
+    /// The latest second that was forgotten after its end, and all before it.
+    pub(crate) const fn through(&self) -> u64 {
+        self.through
+    }
+
     /// A second is over, and is forgotten.
     pub(crate) fn add_past(&mut self, second: u64) {
         self.through = self.through.max(second);

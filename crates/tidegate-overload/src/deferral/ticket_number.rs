@@ -74,8 +74,8 @@ pub enum TicketState {
     Expired,
     /// The ticket was spent at this calendar.
     Spent,
-    /// The ticket is due and comes from another issuer, and the memory for spent tickets of other
-    /// issuers is full.
+    /// The ticket comes from another issuer, and cannot be remembered as spent: the memory for spent
+    /// tickets of other issuers is full, or what it held of the slot was dropped for own tickets.
     NoRoom,
 }
 

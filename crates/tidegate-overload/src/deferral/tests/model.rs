@@ -107,8 +107,8 @@ impl Life {
             9_200..9_800 => self.tick(),
             9_800..9_950 => self.change_capacity(),
             9_950..9_980 => self.reconfigure(),
-            9_980..9_990 => self.step_clock(),
-            9_990..9_995 => self.pass(self.now.saturating_add(Duration::from_secs(30))),
+            9_980..9_984 => self.step_clock(),
+            9_984..9_990 => self.pass(self.now.saturating_add(Duration::from_secs(30))),
             _ => self.restart(),
         }
     }
@@ -156,10 +156,11 @@ impl Life {
 
     fn weight(&mut self, cost: u64) -> u32 {
         let cost = cost as f64;
-        let weight = (4.0 * cost / self.mean).round();
+        // Ties are frequent among the first asks, so the last bit of the mean matters.
+        let weight = (cost / self.mean * 4.0).round();
         let gain = if self.asks < 252 { 4.0 / (4.0 + f64::from(self.asks)) } else { 1.0 / 64.0 };
         let counted = if cost < 1.0 { 1.0 } else { cost.min(self.mean * 8.0) };
-        self.mean = self.mean * (1.0 - gain) + counted * gain;
+        self.mean += (counted - self.mean) * gain;
         self.asks += 1;
         if weight < 4.0 {
             4
@@ -186,7 +187,8 @@ impl Life {
         if !self.has_stepped && self.bytes_max >= 10_000 {
             let is_free = |second: &u64| self.seconds.get(second).is_none_or(|sold| sold.takes(weight, room));
             let passed = (first..end).find(is_free);
-            assert_eq!(passed, None, "room for {weight} of {room} was passed over for {booking:?}");
+            let sold = passed.map(|second| self.seconds.get(&second));
+            assert_eq!(passed, None, "{weight} of {room} fits into {sold:?}, and {booking:?} is sold");
         }
         let Some(sold) = booking else {
             self.saw("full");
@@ -437,10 +439,10 @@ pub(super) fn a_short_random_life_keeps_to_the_rules() {
 }
 
 #[test]
-fn random_lives_of_100_000_steps_keep_to_the_rules_and_see_everything() {
+fn random_lives_of_a_million_steps_keep_to_the_rules_and_see_everything() {
     let mut seen = BTreeMap::new();
-    for seed in 2..6 {
-        for (what, count) in live(seed, 25_000) {
+    for seed in 2..12 {
+        for (what, count) in live(seed, 100_000) {
             *seen.entry(what).or_insert(0) += count;
         }
     }
@@ -457,14 +459,14 @@ fn random_lives_of_100_000_steps_keep_to_the_rules_and_see_everything() {
         "clock step",
     ] {
         let count = seen.get(what).copied().unwrap_or(0);
-        assert!(count >= 10, "{what}: {count} times");
+        assert!(count >= 100, "{what}: {count} times");
     }
 }
 
 #[test]
-#[ignore = "a million steps take a quarter of a minute"]
-fn random_lives_of_a_million_steps_keep_to_the_rules() {
-    for seed in 100..110 {
+#[ignore = "fifty million steps take a quarter of a minute"]
+fn random_lives_of_fifty_million_steps_keep_to_the_rules() {
+    for seed in 100..600 {
         live(seed, 100_000);
     }
 }

@@ -20,6 +20,28 @@ pub(super) fn seconds_are_sold_in_order_each_up_to_the_share_of_the_capacity() {
 }
 
 #[test]
+fn ten_thousand_that_are_refused_within_a_second_come_back_at_the_reserved_rate_in_order() {
+    let config = DeferralConfig { share: Share::percent(20), ..config(3_600) };
+    let mut calendar = DeferralCalendar::new(config, ISSUER, TICKET_BYTES_MAX);
+    let sold =
+        |number: u64| calendar.sell(ask(number % 300), 1_000.0, after(number / 10)).unwrap().not_before;
+    let returns: Vec<_> = (0..10_000).map(sold).collect();
+    let inversions = returns.windows(2).filter(|pair| pair[0] > pair[1]).count();
+    let mut sorted = returns;
+    sorted.sort_unstable();
+    let second = Duration::from_secs(1);
+    let peak = (0..sorted.len()).map(|first| {
+        let end = sorted[first].saturating_add(second);
+        sorted.partition_point(|at| *at < end) - first
+    });
+    let (peak, last) = (peak.max().unwrap(), sorted[9_999].saturating_since(NOW));
+    println!("at most {peak} in any second, the last after {last:?}, {inversions} inversions");
+    assert!(peak <= 215, "{peak} return in one second, and 200 are reserved");
+    assert!(last <= Duration::from_secs(52), "{last:?}");
+    assert!(inversions < 100, "{inversions}");
+}
+
+#[test]
 fn the_first_second_for_sale_is_the_next_whole_one() {
     for millis in [0, 1, 999] {
         assert_eq!(calendar(10).sell(ask(1), 1.0, after(millis)).unwrap().number.slot, START + 1);

@@ -133,7 +133,7 @@ fn a_ticket_that_was_forgotten_stays_expired_when_the_clock_steps_back() {
         assert_eq!(calendar.state(number, then, sold[9].expires, then), TicketState::Expired);
         assert!(!calendar.spend(number, then));
     }
-    let next = calendar.sell(ask(1), 1.0, then).unwrap();
+    let next = calendar.sell(ask(1), 50.0, then).unwrap();
     assert_eq!(next.number.slot, START + 31, "no number is given twice");
 }
 
