@@ -3,20 +3,20 @@
 //!
 //! A calendar is a plain value: `now` is an argument, and nothing here waits. It guarantees:
 //!
-//! * **No ticket is spent twice** at one calendar unless it was given back. What the calendar had
-//!   to forget counts as expired, also when the clock steps back.
-//! * **No second is oversold.** The room of a second is the share of the capacity. What is sold to
-//!   tenants within their part of it, a twentieth, never exceeds the room.
+//! * **No ticket is spent twice** at one calendar unless it was given back. Tickets of seconds that
+//!   the calendar had to forget count as expired, also when the clock steps back.
+//! * **No second is oversold.** The room of a second is the share of the capacity. Tickets of
+//!   tenants within their part of the room, a twentieth, never exceed the room.
 //! * **Memory is bounded**: seconds by twice the horizon, bits of spent tickets by a number of
 //!   bytes.
 //!
-//! # Who gets which second
+//! # The sale of a second
 //! A sale takes the first second in which one of these holds:
 //!
-//! 1. What is sold there and the new ticket fit into the room. Free room is anyone's.
-//! 2. What the tenant holds there and the new ticket fit into the tenant's part, and so do all
-//!    tenants into the room, each counted up to the part. A tenant with more than its part gives
-//!    way. Its tickets are honoured late by the fair queue, which serves tenants in turn.
+//! 1. All tickets sold there and the new one fit into the room. Free room is anyone's.
+//! 2. The tickets of the tenant there and the new one fit into the tenant's part, and those of all
+//!    tenants, each counted up to its part, fit into the room. A tenant with more than its part
+//!    gives way. Its tickets are honoured late by the fair queue, which serves tenants in turn.
 //! 3. Nothing is sold there. The first ticket may be heavier than the room.
 //!
 //! So all tickets of a second together weigh at most twice its room and one ticket, when one tenant
@@ -159,11 +159,11 @@ impl DeferralCalendar {
         Some(sold)
     }
 
-    /// What a ticket of this number and these instants is worth now. The caller has verified its
+    /// The state of a ticket with this number and these instants. The caller has verified its
     /// signature.
     ///
-    /// A ticket that was spent is [`TicketState::Spent`] as long as it is remembered, also after its
-    /// expiry.
+    /// A ticket that was spent is [`TicketState::Spent`] as long as it is remembered, also after
+    /// its expiry.
     pub fn state(
         &self,
         number: TicketNumber,
@@ -225,8 +225,8 @@ impl DeferralCalendar {
         }
     }
 
-    /// Takes over the capacity, and pulls the calendar forward while the level is below Hard. Called
-    /// once in 100 ms.
+    /// Takes over the capacity, and pulls the calendar forward while the level is below Hard. To be
+    /// called once in 100 ms.
     pub fn tick(&mut self, load: CalendarLoad, now: Timestamp) {
         self.forget(now);
         let before = self.room;
@@ -291,7 +291,7 @@ impl DeferralCalendar {
         found.or(free)
     }
 
-    /// Makes room in memory for one more ticket of a second; `None` if there is none.
+    /// Makes room in memory for one more ticket of a second; `None` if the memory is full.
     fn reserve_ticket(&mut self, second: u64) -> Option<()> {
         let tickets = self.book.get(second).map(BookedSlot::tickets);
         let is_new_word =

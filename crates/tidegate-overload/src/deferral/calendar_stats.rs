@@ -1,4 +1,4 @@
-//! What operators see of a calendar.
+//! The figures of a calendar that operators see.
 
 /// Figures of a calendar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub struct CalendarStats {
     pub slots_booked: usize,
     /// The last second for which a ticket was sold, since the Unix epoch; `None` if none is ahead.
     pub last_slot: Option<u64>,
-    /// The last second whose tickets are due early, since the Unix epoch; `None` unless the calendar
-    /// is pulled forward beyond the present second.
+    /// The last second whose tickets are due early, since the Unix epoch; `None` unless the
+    /// calendar is pulled forward beyond the present second.
     pub pulled_to: Option<u64>,
     /// The spent tickets that are remembered, own and foreign ones.
     pub spent: usize,

@@ -8,7 +8,7 @@ use super::forgotten_slots::ForgottenSlots;
 use super::spent_bits::SpentBits;
 use super::ticket_number::{SLOT_TICKETS_MAX, TicketIssuer, TicketNumber, is_slot_over};
 
-/// What the bits of one slot of one issuer take beside the bits, with the slack of the tree.
+/// The bytes of an entry for one slot of one issuer beside its bits, with the slack of the tree.
 const ENTRY_BYTES: usize = 96;
 
 /// The bits of spent foreign tickets. Which tickets their issuers sold is not known here; the
@@ -28,8 +28,8 @@ impl ForeignTickets {
         self.bits.get(&key_of(number)).is_some_and(|bits| bits.contains(number.sequence))
     }
 
-    /// The bytes that remembering this ticket as spent would add; `None` if it cannot be remembered,
-    /// because bits of its slot were dropped or no issuer gives such a number.
+    /// The bytes that remembering this ticket as spent would add; `None` if it cannot be
+    /// remembered, because bits of its slot were dropped or no issuer gives such a number.
     pub(crate) fn growth(&self, number: TicketNumber) -> Option<usize> {
         let growth = match self.bits.get(&key_of(number)) {
             Some(bits) => bits.growth(number.sequence),

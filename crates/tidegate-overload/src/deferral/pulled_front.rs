@@ -11,12 +11,12 @@ use crate::tick::TICK;
 /// The longest time between two ticks for which the front gains.
 const GAIN_MAX: Duration = Duration::from_secs(1);
 
-/// What a tick shows of the resource.
+/// The load of a resource as the tick of its calendar sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalendarLoad {
-    /// What the resource can serve, in requests a second.
+    /// The capacity of the resource, in requests a second.
     pub capacity: f64,
-    /// What the resource could serve beside what it serves, in requests a second.
+    /// The part of the capacity that is not in use, in requests a second.
     pub spare: f64,
     /// Whether the load level is below Hard, so that the calendar is pulled forward.
     pub is_below_hard: bool,
@@ -27,12 +27,12 @@ pub struct CalendarLoad {
 /// While the level is below Hard, the front gains spare capacity with each tick, and pays with it
 /// for the unspent weight of the next booked slot, one slot after the other. Empty seconds cost
 /// nothing. So as many bearers as there is room for come early, and never one of a later slot
-/// before one of an earlier slot. What the front has gained and cannot spend is kept: up to the
-/// weight of the next slot, and up to a second's worth behind the last slot.
+/// before one of an earlier slot. Capacity that is gained and pays for nothing yet is kept: up to
+/// the weight of the next slot, and up to a second's worth behind the last slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PulledFront {
     front: Option<u64>,
-    /// What is gained and not yet paid, in quarters of a request.
+    /// The capacity that is gained and not yet paid, in quarters of a request.
     credit: f64,
     /// The gain, in quarters of a request a second.
     spare: f64,

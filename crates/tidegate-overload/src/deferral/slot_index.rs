@@ -12,7 +12,7 @@ use super::booked_slot::BookedSlot;
 use super::forgotten_slots::ForgottenSlots;
 use super::slot_book::SlotBook;
 
-/// What is sold in a second that takes no further ticket at all.
+/// The weight that stands for a second that takes no further ticket at all.
 const CLOSED: u16 = u16::MAX;
 /// How many seconds enter the window one by one; beyond it the trees are built anew.
 const STEPS_MAX: u64 = 64;
@@ -116,7 +116,8 @@ impl SlotIndex {
         }
     }
 
-    /// Seconds wrap around the leaves, of which there are at least as many as seconds in the window.
+    /// The leaf of a second. Seconds wrap around the leaves; there is a leaf for each second of the
+    /// window.
     fn leaf(&self, second: u64) -> usize {
         (second % self.sold.leaves().max(1) as u64) as usize
     }

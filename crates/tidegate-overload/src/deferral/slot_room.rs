@@ -31,12 +31,12 @@ impl SlotRoom {
         Self { room: QUARTERS, part: QUARTERS, taken_over: None }
     }
 
-    /// What a slot holds in all: at least one request, at most 1 000.
+    /// The room of a slot: at least one request, at most 1 000.
     pub(crate) const fn all(self) -> u16 {
         self.room
     }
 
-    /// What a tenant may hold while others wait: a twentieth of the room, at least one request.
+    /// A tenant's part while others wait: a twentieth of the room, at least one request.
     pub(crate) const fn part(self) -> u16 {
         self.part
     }

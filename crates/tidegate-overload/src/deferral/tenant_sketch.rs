@@ -21,7 +21,7 @@ impl TenantSketch {
         Self([0; BUCKETS])
     }
 
-    /// What the bucket of the tenant holds.
+    /// The weight in the bucket of the tenant.
     pub(crate) fn weight(&self, tenant: u64, slot: u64) -> u16 {
         self.0[bucket_of(tenant, slot)].into()
     }

@@ -1,4 +1,4 @@
-//! What identifies a ticket, and what the calendar says about one.
+//! The identity of a ticket, and its state when it is presented.
 
 use core::time::Duration;
 
@@ -59,7 +59,7 @@ pub struct TicketAsk {
     pub cost: u64,
 }
 
-/// What a ticket is worth when it is presented.
+/// The state of a ticket when it is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TicketState {
     /// The request of the bearer may be admitted now.
@@ -74,8 +74,8 @@ pub enum TicketState {
     Expired,
     /// The ticket was spent at this calendar.
     Spent,
-    /// The ticket comes from another issuer, and cannot be remembered as spent: the memory for spent
-    /// tickets of other issuers is full, or what it held of the slot was dropped for own tickets.
+    /// The ticket comes from another issuer, and cannot be remembered as spent: the memory for
+    /// spent tickets of other issuers is full, or bits of the slot were dropped for own tickets.
     NoRoom,
 }
 

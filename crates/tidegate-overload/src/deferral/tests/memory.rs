@@ -1,4 +1,4 @@
-//! What a calendar takes.
+//! The memory of a calendar.
 
 use super::*;
 

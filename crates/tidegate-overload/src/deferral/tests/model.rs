@@ -14,7 +14,7 @@ struct TicketOut {
     is_spent: bool,
 }
 
-/// What the present calendar sold of a second, in quarters of a request.
+/// The tickets that the present calendar sold for a second, in quarters of a request.
 #[derive(Clone, Debug, Default)]
 struct SecondSold {
     tickets: u16,
@@ -464,7 +464,7 @@ fn random_lives_of_a_million_steps_keep_to_the_rules_and_see_everything() {
 }
 
 #[test]
-#[ignore = "fifty million steps take a quarter of a minute"]
+#[ignore = "fifty million steps take ten seconds"]
 fn random_lives_of_fifty_million_steps_keep_to_the_rules() {
     for seed in 100..600 {
         live(seed, 100_000);
