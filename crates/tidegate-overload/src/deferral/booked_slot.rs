@@ -20,13 +20,14 @@ pub(crate) struct BookedSlot {
     tickets: u16,
     spent: u16,
     sold: u16,
+    beyond: u16,
 }
 
 impl BookedSlot {
     /// A second without tickets.
     pub(crate) fn new(second: u64) -> Self {
         let (sketch, spent_bits) = (TenantSketch::new(), SpentBits::default());
-        Self { second, sketch, spent_bits, tickets: 0, spent: 0, sold: 0 }
+        Self { second, sketch, spent_bits, tickets: 0, spent: 0, sold: 0, beyond: 0 }
     }
 
     /// The second, since the Unix epoch.
@@ -49,6 +50,11 @@ impl BookedSlot {
         self.sold
     }
 
+    /// The weight of the tickets that were sold beyond the room.
+    pub(crate) const fn beyond(&self) -> u16 {
+        self.beyond
+    }
+
     /// The weight of all tickets sold, each bucket of tenants counted up to `part`.
     pub(crate) fn effective(&self, part: u16) -> u16 {
         self.sketch.effective(part)
@@ -69,25 +75,30 @@ impl BookedSlot {
         self.spent_bits.bytes()
     }
 
-    /// Sells a ticket that returns after the `before` part of a full `room`.
+    /// Sells a ticket of a tenant, whose part of the `room` is `part`.
     ///
-    /// The ticket owns a part of the second as large as its part of the room, and returns at an
-    /// instant in it that depends on its number alone.
+    /// In a free part of the room the ticket returns behind all that is sold. Beyond the room it
+    /// returns where it would if no tenant held more than its part. The ticket owns a part of the
+    /// second as large as its part of the room, and returns at an instant in it that depends on
+    /// its number alone.
     pub(crate) fn sell(
         &mut self,
         issuer: TicketIssuer,
         tenant: u64,
         weight: u16,
-        before: u16,
+        part: u16,
         room: u16,
     ) -> Booking {
+        let is_free = self.sold.saturating_add(weight) <= room || self.tickets == 0;
+        let before = if is_free { self.sold } else { self.effective(part) };
+        self.beyond += if is_free { 0 } else { weight };
         let number = TicketNumber { issuer, slot: self.second, sequence: self.tickets };
         self.tickets += 1;
         self.sold = self.sold.saturating_add(weight);
         self.sketch.add(tenant, self.second, weight);
-        let part_nanos = |weight: u16| u64::from(weight) * SECOND_NANOS / u64::from(room.max(1));
-        let scatter = scatter_of(number) % part_nanos(weight.min(room)).max(1);
-        let nanos = (part_nanos(before) + scatter).min(SECOND_NANOS - 1);
+        let nanos_of = |weight: u16| u64::from(weight) * SECOND_NANOS / u64::from(room.max(1));
+        let scatter = scatter_of(number) % nanos_of(weight.min(room)).max(1);
+        let nanos = (nanos_of(before) + scatter).min(SECOND_NANOS - 1);
         let not_before = Timestamp::from_secs(self.second).saturating_add(Duration::from_nanos(nanos));
         Booking { number, not_before, expires: not_before.saturating_add(TICKET_VALID) }
     }
@@ -146,7 +157,7 @@ mod tests {
     fn tickets_return_in_order_of_sale_each_in_its_own_part_of_the_second() {
         let mut slot = BookedSlot::new(1_800_000_000);
         for count in 0..100_u64 {
-            let sold = slot.sell(ISSUER, count, 4, slot.sold(), 400);
+            let sold = slot.sell(ISSUER, count, 4, 20, 400);
             let nanos = sold.not_before.saturating_since(Timestamp::from_secs(1_800_000_000)).as_nanos();
             assert_eq!(nanos as u64 / 10_000_000, count);
             assert_eq!(sold.expires.saturating_since(sold.not_before), TICKET_VALID);
@@ -157,7 +168,7 @@ mod tests {
     #[test]
     fn a_ticket_heavier_than_the_room_stays_in_its_second() {
         for second in 0..1_000 {
-            let sold = BookedSlot::new(second).sell(ISSUER, 1, 32, 0, 4);
+            let sold = BookedSlot::new(second).sell(ISSUER, 1, 32, 4, 4);
             assert_eq!(sold.not_before.as_secs(), second);
         }
     }
@@ -166,7 +177,7 @@ mod tests {
     fn unspent_weight_falls_with_each_ticket_that_is_spent_and_rises_when_one_is_given_back() {
         let mut slot = BookedSlot::new(9);
         for weight in [4, 4, 12, 4] {
-            slot.sell(ISSUER, 1, weight, 0, 400);
+            slot.sell(ISSUER, 1, weight, 20, 400);
         }
         assert_eq!(slot.unspent(), 24);
         assert!(slot.spend(0) && !slot.spend(0) && !slot.spend(4));

@@ -14,9 +14,10 @@
 //! A sale takes the first second in which one of these holds:
 //!
 //! 1. All tickets sold there and the new one fit into the room. Free room is anyone's.
-//! 2. The tickets of the tenant there and the new one fit into the tenant's part, and those of all
-//!    tenants, each counted up to its part, fit into the room. A tenant with more than its part
-//!    gives way. Its tickets are honoured late by the fair queue, which serves tenants in turn.
+//! 2. The tickets of the tenant there and the new one fit into the tenant's part, or the new one is
+//!    the tenant's first there; and those of all tenants, each counted up to its part, and the new
+//!    one fit into the room, as do all that are sold beyond the room. A tenant with more than its
+//!    part gives way: the fair queue, which serves tenants in turn, honours its tickets late.
 //! 3. Nothing is sold there. The first ticket may be heavier than the room.
 //!
 //! So all tickets of a second together weigh at most twice its room and one ticket, when one tenant
@@ -149,11 +150,7 @@ impl DeferralCalendar {
         self.reserve_ticket(second)?;
         let (room, part) = (self.room.all(), self.room.part());
         let slot = self.book.get_or_add(second);
-        // By free room the ticket returns behind all that is sold. Otherwise some tenant holds more
-        // than its part, and the ticket returns where it would if that tenant did not.
-        let is_free = slot.sold().saturating_add(weight) <= room || slot.tickets() == 0;
-        let sold_before = if is_free { slot.sold() } else { slot.effective(part) };
-        let sold = slot.sell(self.issuer, ask.tenant, weight, sold_before, room);
+        let sold = slot.sell(self.issuer, ask.tenant, weight, part, room);
         self.index.update(slot);
         self.front.sold(second);
         Some(sold)
@@ -269,9 +266,6 @@ impl DeferralCalendar {
         let left = if Fault::SlotOversold.is_planted() { room } else { room.saturating_sub(weight) };
         // A ticket heavier than the room leaves nothing, and finds a second without tickets.
         let free = self.index.first_sold(left);
-        if weight > part {
-            return free;
-        }
         let window = self.index.window().clone();
         let (mut next, end) =
             (self.hints.first(tenant, weight).max(window.start), free.unwrap_or(window.end));
@@ -281,7 +275,7 @@ impl DeferralCalendar {
         let mut found = None;
         while let Some(second) = self.index.first_effective(next..end, left) {
             let held = self.book.get(second).map_or(0, |slot| slot.held_by(tenant));
-            if held + weight <= part {
+            if held == 0 || held + weight <= part {
                 found = Some(second);
                 break;
             }

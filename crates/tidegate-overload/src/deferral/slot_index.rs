@@ -86,7 +86,7 @@ impl SlotIndex {
     }
 
     /// The first of these seconds in which at most this weight is sold, each bucket of tenants
-    /// counted up to the part.
+    /// counted up to the part, and in which at most this weight is sold beyond the room.
     pub(crate) fn first_effective(&self, seconds: Range<u64>, weight_max: u16) -> Option<u64> {
         let seconds = seconds.start.max(self.window.start)..seconds.end.min(self.window.end);
         self.first(&self.effective, seconds, weight_max)
@@ -100,7 +100,7 @@ impl SlotIndex {
     fn leaves_of(&self, slot: Option<&BookedSlot>) -> [u16; 2] {
         match slot {
             Some(slot) if slot.is_full() => [CLOSED; 2],
-            Some(slot) => [slot.sold(), slot.effective(self.part)],
+            Some(slot) => [slot.sold(), slot.effective(self.part).max(slot.beyond())],
             None => [0; 2],
         }
     }
@@ -255,7 +255,7 @@ mod tests {
                     let second = start + random.below(length);
                     let slot = book.get_or_add(second);
                     if !forgotten.contains(second) && !slot.is_full() {
-                        slot.sell(issuer, random.below(5), 4, 0, 400);
+                        slot.sell(issuer, random.below(5), 4, part, 20);
                         index.update(slot);
                     }
                 }
@@ -269,7 +269,7 @@ mod tests {
             let from = start + random.below(length);
             let is_effective = |second: &u64| {
                 !forgotten.contains(*second) && {
-                    book.get(*second).map_or(0, |slot| slot.effective(part)) <= most
+                    book.get(*second).map_or(0, |slot| slot.effective(part).max(slot.beyond())) <= most
                 }
             };
             let expected = (from..start + length).find(is_effective);

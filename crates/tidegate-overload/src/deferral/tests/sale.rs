@@ -109,7 +109,7 @@ fn a_higher_capacity_makes_room_in_seconds_that_were_full() {
 }
 
 #[test]
-fn who_holds_all_seconds_moves_the_first_tickets_of_others_by_no_second() {
+fn a_tenant_that_holds_all_seconds_moves_the_first_tickets_of_others_by_no_second() {
     let mut calendar = calendar(3_600);
     let hoard = (0..100_000).filter(|_| calendar.sell(ask(1), 100.0, NOW).is_some()).count();
     assert_eq!(hoard, 100_000);
@@ -121,6 +121,18 @@ fn who_holds_all_seconds_moves_the_first_tickets_of_others_by_no_second() {
     );
     let late = calendar.sell(ask(1), 100.0, NOW).unwrap();
     assert_eq!(late.number.slot, START + 1_001, "the tenant itself waits behind its own tickets");
+}
+
+#[test]
+fn a_first_ticket_heavier_than_a_tenants_part_is_moved_by_no_second_either() {
+    let mut calendar = calendar(3_600);
+    while calendar.sell(ask(1), 20.0, NOW).is_some() {}
+    let heavy = |tenant| TicketAsk { tenant, cost: 8 };
+    let sold: Vec<_> = (2..12).filter_map(|tenant| calendar.sell(heavy(tenant), 20.0, NOW)).collect();
+    let slots = sold_by_second(&sold);
+    assert_eq!(sold.len(), 10);
+    assert!(slots.keys().all(|second| *second <= 10) && slots.values().all(|count| *count <= 5), "{slots:?}");
+    assert!(sold.iter().all(|sold| sold.not_before.as_secs() == sold.number.slot));
 }
 
 #[test]
