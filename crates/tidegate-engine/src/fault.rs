@@ -20,6 +20,8 @@ pub enum Fault {
     EvictionForgets,
     /// The meter takes a waiting request that goes on for another one.
     WaitOfferedAnew,
+    /// The signature of a ticket is not verified.
+    TicketUnverified,
 }
 
 impl Fault {

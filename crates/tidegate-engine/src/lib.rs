@@ -57,6 +57,7 @@ mod stand_in_handle;
 mod stand_ins;
 mod sync;
 mod table_leases;
+mod ticket;
 mod waiting_room;
 
 pub use access_report::{AccessCharge, AccessReport};
@@ -89,6 +90,7 @@ pub use place::lacks_in_flight_place;
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;
+pub use ticket::{TICKET_BYTES_MAX, TicketFault, TicketKeyError, TicketKeys, TicketSubject, TicketTerms};
 pub use tidegate_capacity::Units;
 pub use tidegate_core::NamespaceConfig;
 pub use tidegate_overload::{
