@@ -15,7 +15,7 @@ use crate::{checkout, sleeps};
 pub(crate) use rules::INTERNAL;
 use rules::{
     ANY, IMPURE_PACKAGES, INHERITED, INTERNAL_NOTICE, Kind, LEAST_BANS, MODEL_OF_BANS, RUNTIMES,
-    WITHOUT_RUNTIME, matches, rule_for,
+    UNUSED_IMPURITIES, WITHOUT_RUNTIME, matches, rule_for,
 };
 
 mod circles;
@@ -170,7 +170,8 @@ fn broken_arrows(members: &[Member]) -> Vec<String> {
     problems
 }
 
-/// Those of `packages` that are in a dependency tree, each with the way that leads to it.
+/// Those of `packages` that are in a dependency tree, each with the way that leads to it. Ways that
+/// end in one of [`UNUSED_IMPURITIES`] do not count.
 fn reached_packages(tree: &str, packages: &[&str]) -> Vec<String> {
     let mut way: Vec<&str> = Vec::new();
     let mut reached = Vec::new();
@@ -182,11 +183,17 @@ fn reached_packages(tree: &str, packages: &[&str]) -> Vec<String> {
         };
         way.truncate(depth);
         way.push(package);
-        if packages.contains(&package) {
+        if packages.contains(&package) && !is_unused(&way) {
             reached.push(format!("{package}: {}", way.join(" -> ")));
         }
     }
     reached
+}
+
+/// Whether the last package of a way is there for a part of the one before that is banned.
+fn is_unused(way: &[&str]) -> bool {
+    let [.., package, brings] = way else { return false };
+    UNUSED_IMPURITIES.iter().any(|unused| unused.package == *package && unused.brings == *brings)
 }
 
 /// The bans that the `clippy.toml` of the pure crate `name` lacks.

@@ -172,6 +172,20 @@ pub(crate) const IMPURE_PACKAGES: &[&str] = &[
     "tonic",
 ];
 
+/// A package that brings an impure one for a part of itself that no pure crate may use.
+#[derive(Debug)]
+pub(crate) struct UnusedImpurity {
+    /// The package.
+    pub(crate) package: &'static str,
+    /// The impure package that it depends on.
+    pub(crate) brings: &'static str,
+}
+
+/// The engine signs and verifies tickets with ring. `ring::rand::SystemRandom` alone asks
+/// `getrandom`, and the bans forbid that type.
+pub(crate) const UNUSED_IMPURITIES: &[UnusedImpurity] =
+    &[UnusedImpurity { package: "ring", brings: "getrandom" }];
+
 /// Crates that are not pure and that programs without a runtime use, on their own or by others.
 pub(crate) const WITHOUT_RUNTIME: &[&str] = &["tidegate-clock"];
 
@@ -183,6 +197,7 @@ pub(crate) const MODEL_OF_BANS: &str = "tidegate-core";
 
 /// The least bans of that text. The check fails if one of them is removed from the model.
 pub(crate) const LEAST_BANS: &[&str] = &[
+    "ring::rand::SystemRandom",
     "std::env::var",
     "std::fs::File",
     "std::net::TcpStream",

@@ -123,6 +123,17 @@ fn an_impure_package_is_found_at_any_depth_with_the_way_to_it() {
 }
 
 #[test]
+fn getrandom_does_not_count_below_ring_and_counts_below_others() {
+    let tree = "0 tidegate-engine v0.1.0\n1 ring v0.17.14\n2 getrandom v0.2.17\n1 ahash v0.8.12\n";
+    assert_eq!(reached_packages(tree, IMPURE_PACKAGES), [""; 0]);
+    let other = format!("{tree}2 getrandom v0.3.0\n");
+    assert_eq!(
+        reached_packages(&other, IMPURE_PACKAGES),
+        ["getrandom: tidegate-engine -> ahash -> getrandom"]
+    );
+}
+
+#[test]
 fn a_ban_that_a_pure_crate_lacks_is_named() {
     let model = "disallowed-types = [\n    { path = \"std::fs::File\", reason = \"no file\" },\n\
         { path = \"std::time::Instant\", reason = \"no clock\" },\n]";
