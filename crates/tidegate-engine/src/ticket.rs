@@ -31,10 +31,15 @@
 //! cut to 8 bytes. Without the key a name can be neither read nor guessed. Two tickets of one
 //! tenant, signed by one key, have the same hash of the tenant.
 //!
-//! **Keys.** The secret of a key file signs nothing itself. One key for signatures and one for
-//! names are derived as HMAC-SHA256 over a label, so that no hash of a name is ever a signature. The
-//! number of a key is the first 4 bytes of SHA-256 over a label and the secret: members agree on
-//! it in whatever order their files list the keys.
+//! **Keys.** A key signs nothing itself. HMAC-SHA256 over the label `tidegate ticket signatures`
+//! derives the key for signatures, and over `tidegate ticket names` the key for names, so that no
+//! hash of a name is ever a signature. The number of a key is the first 4 bytes of SHA-256 over the
+//! label `tidegate ticket key number`, a zero byte and the key: members agree on the number in
+//! whatever order their files list the keys.
+//!
+//! **Rotation.** A file with one new key keeps the former key valid until the process ends. To
+//! rotate through restarts and between members, first list the new key as the second line
+//! everywhere, then swap the lines, and remove the former key when its last ticket has expired.
 
 mod fault;
 mod key_file;

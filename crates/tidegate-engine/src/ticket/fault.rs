@@ -10,9 +10,9 @@ use core::fmt;
 pub enum TicketFault {
     /// The text is no ticket: too long, cut, not base64, or with values that no ticket has.
     Malformed,
-    /// The version is none that this member reads.
+    /// This member does not read the version.
     Version,
-    /// The key that signed is none of the keys, for example because it was rotated away.
+    /// No key has the number of the key that signed, for example because it was rotated away.
     UnknownKey,
     /// The signature is not that of the key.
     Forged,

@@ -12,8 +12,8 @@ impl TicketKeys {
     /// The keys of a file.
     ///
     /// A line is a key in base64 (RFC 4648, section 4, with padding), as `openssl rand -base64 32`
-    /// prints it. The first key signs, a second one is valid too, and more are an error. Blank lines
-    /// and spaces around a key do not count. Errors name the line and what to write.
+    /// prints it. The first key signs, a second one is valid too, and more are an error. Blank
+    /// lines and spaces around a key do not count. Errors name the line and what to write.
     pub fn parse(file: &[u8]) -> Result<Self, TicketKeyError> {
         if file.len() > Self::FILE_BYTES_MAX {
             return Err(TicketKeyError::LongFile { bytes: file.len() });

@@ -111,10 +111,10 @@ impl TicketKeys {
 
     /// These keys in the place of `before`, so that tickets which are out stay valid.
     ///
-    /// - Two keys are taken as they are given, so a key that leaked is retired by giving two others.
-    /// - One key that is new: the key that signed before stays valid beside it.
-    /// - One key that signed before already: a key that stayed stays. A key that was given beside it
-    ///   and no longer is, is retired.
+    /// - Two keys are taken as they are given. To retire a key that leaked, give two others.
+    /// - If one key is given and it is new, the key that signed before stays valid beside it.
+    /// - If one key is given and it signed before, a key that stayed beside it still stays. A key
+    ///   that had been given as the second one is retired.
     #[must_use]
     pub fn rotated_from(mut self, before: &Self) -> Self {
         if self.second.is_some() {

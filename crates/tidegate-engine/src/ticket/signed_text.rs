@@ -47,10 +47,12 @@ impl TicketKeys {
 
     /// The terms of a ticket that counts for a request on `subject` of the class and cost `asked`.
     ///
-    /// Nothing in a ticket is looked at before its signature, except the version and the number of
-    /// the key. A lower class and a lower cost than the ticket's are fine. The instants are not
-    /// compared with any clock. Returns the first fault in the order of [`TicketFault::ALL`], except
-    /// that values which no ticket has are [`TicketFault::Malformed`] after the signature.
+    /// Only the version and the number of the key are read before the signature is verified. A
+    /// lower class and a lower cost than the ticket's are fine. The instants are not compared with
+    /// any clock.
+    ///
+    /// Returns the first fault in the order of [`TicketFault::ALL`]. Values that no ticket has are
+    /// [`TicketFault::Malformed`] and are found after the signature.
     pub fn open(
         &self,
         ticket: &str,

@@ -11,12 +11,12 @@ fn bytes() -> Vec<u8> {
     BASE64_URL_SAFE_NO_PAD.decode(keys().seal(&SUBJECT, &terms())).unwrap()
 }
 
-/// What becomes of a ticket of these bytes.
+/// The fault of a ticket of these bytes, if it has one.
 fn fault_of(bytes: &[u8]) -> Option<TicketFault> {
     keys().open(&BASE64_URL_SAFE_NO_PAD.encode(bytes), &SUBJECT, asked()).err()
 }
 
-/// What becomes of a ticket that is changed and signed again.
+/// The fault of a ticket that is changed and signed again, if it has one.
 fn fault_of_signed(change: impl Fn(&mut [u8; SIGNED_BYTES])) -> Option<TicketFault> {
     let mut signed = *bytes().first_chunk().unwrap();
     change(&mut signed);
