@@ -13,6 +13,7 @@ use tidegate_overload::OverloadBuilder;
 
 use crate::calls::{self, HOT, OneRing, Planes};
 use crate::scenario::fair_queue::AtOnce;
+use crate::tickets::SoldTicket;
 use crate::workload::{self, START, table_of_words};
 
 /// A kind of call.
@@ -78,11 +79,17 @@ pub enum Kind {
     QueueRefuse,
     /// All planes and a fair queue, shed by the cursor.
     QueueShed,
+    /// A ticket, sealed.
+    TicketSeal,
+    /// A ticket that counts, opened.
+    TicketOpen,
+    /// A ticket with a wrong signature, refused.
+    TicketForged,
 }
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 30] = [
+    pub const ALL: [(Self, &'static str); 33] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
         (Self::HotDenyRead, "hot-deny-read"),
@@ -113,6 +120,9 @@ impl Kind {
         (Self::QueueSettle, "queue-settle"),
         (Self::QueueRefuse, "queue-refuse"),
         (Self::QueueShed, "queue-shed"),
+        (Self::TicketSeal, "ticket-seal"),
+        (Self::TicketOpen, "ticket-open"),
+        (Self::TicketForged, "ticket-forged"),
     ];
 
     /// Its name on the command line.
@@ -201,6 +211,15 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
         Kind::QueueSettle => {
             let queue = AtOnce::admitted();
             count(&|call| queue.settles(call as usize, at(call)))
+        }
+        Kind::TicketSeal => {
+            let ticket = SoldTicket::new();
+            count(&|call| ticket.seals(call))
+        }
+        Kind::TicketOpen | Kind::TicketForged => {
+            let ticket = SoldTicket::new();
+            let ticket = if kind == Kind::TicketOpen { ticket } else { ticket.forged() };
+            count(&|_| ticket.opens())
         }
         _ => check(kind, calls),
     }
@@ -355,7 +374,7 @@ mod tests {
                 | Kind::EngineDeny => 10,
                 Kind::RingDeny | Kind::RollingDeny => 100,
                 Kind::FeaturesTick => 1,
-                Kind::QueueRefuse | Kind::QueueShed => 0,
+                Kind::QueueRefuse | Kind::QueueShed | Kind::TicketForged => 0,
                 _ => 1_600,
             };
             assert_eq!(admitted, expected, "{name}");

@@ -20,6 +20,7 @@ pub mod report;
 #[cfg(feature = "rivals")]
 pub mod rival;
 pub mod scenario;
+pub mod tickets;
 pub mod timing;
 pub mod windows;
 pub mod workload;
