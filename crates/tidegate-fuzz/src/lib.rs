@@ -22,6 +22,7 @@ mod records;
 mod redis_replies;
 mod resp;
 mod rls;
+mod tickets;
 mod tokens;
 
 pub use authorize_query::authorize_query;
@@ -34,6 +35,7 @@ pub use records::records;
 pub use redis_replies::redis_replies;
 pub use resp::resp;
 pub use rls::rls;
+pub use tickets::tickets;
 pub use tokens::tokens;
 
 /// The result for bytes that break no claim.
@@ -50,7 +52,7 @@ pub type Target = fn(&[u8]) -> Taken;
 
 /// Every target by its name, which is that of its folders under `fuzz/corpus` and
 /// `fuzz/regressions`.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("resp", resp),
     ("rls", rls),
     ("envoy_files", envoy_files),
@@ -61,4 +63,5 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("preamble", preamble),
     ("authorize_query", authorize_query),
     ("redis_replies", redis_replies),
+    ("tickets", tickets),
 ];

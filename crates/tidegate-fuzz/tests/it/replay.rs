@@ -115,3 +115,8 @@ fn every_target_is_replayed_here_and_run_by_the_fuzzer() {
         assert!(this.contains(&format!("replay(\"{name}\")")), "nothing replays {name}");
     }
 }
+
+#[test]
+fn every_kept_ticket_opens_or_is_refused() {
+    replay("tickets");
+}
