@@ -11,6 +11,25 @@ use crate::fault::Fault;
 /// rotate.
 ///
 /// [`Debug`](fmt::Debug) shows the numbers of the keys and nothing else of them.
+///
+/// ```
+/// use tidegate_core::{Class, Cost, Timestamp};
+/// use tidegate_engine::{TicketFault, TicketKeys, TicketSubject, TicketTerms};
+///
+/// let keys = TicketKeys::parse(b"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n")?;
+/// let (class, cost) = (Class::SheddablePlus, Cost::ONE);
+/// let not_before = Timestamp::from_secs(1_800_000_200);
+/// let expires = Timestamp::from_secs(1_800_000_205);
+/// let (member, start, slot) = (7, 1_800_000_000, 200);
+/// let terms = TicketTerms { class, cost, member, start, slot, sequence: 0, not_before, expires, deferrals: 1 };
+/// let ada = TicketSubject { namespace: "api", resource: Some("db"), operation: None, tenant: Some("ada") };
+/// let eve = TicketSubject { tenant: Some("eve"), ..ada };
+///
+/// let ticket = keys.seal(&ada, &terms);
+/// assert_eq!(keys.open(&ticket, &ada, (class, cost)), Ok(terms));
+/// assert_eq!(keys.open(&ticket, &eve, (class, cost)), Err(TicketFault::Tenant));
+/// # Ok::<(), tidegate_engine::TicketKeyError>(())
+/// ```
 #[derive(Clone)]
 pub struct TicketKeys {
     signing: TicketKey,

@@ -15,7 +15,7 @@ use super::terms::{TERMS_BYTES, TicketTerms};
 /// refused before it is read.
 pub const TICKET_BYTES_MAX: usize = 256;
 
-pub(super) const VERSION: u8 = 1;
+const VERSION: u8 = 1;
 const NUMBER: Range<usize> = 1..1 + NUMBER_BYTES;
 const NAMES: Range<usize> = NUMBER.end..NUMBER.end + NAMES_BYTES;
 const TERMS: Range<usize> = NAMES.end..NAMES.end + TERMS_BYTES;

@@ -1,11 +1,11 @@
 //! Every fault has a ticket that has it.
 
-use super::super::TICKET_BYTES_MAX;
-use super::super::signed_text::{SIGNED_BYTES, TICKET_BYTES, text_of};
-use super::{SUBJECT, asked, keys, terms};
-use crate::ticket::{TicketFault, TicketKeys, TicketSubject};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+
+use super::{SUBJECT, asked, keys, terms};
+use crate::ticket::signed_text::{SIGNED_BYTES, TICKET_BYTES, text_of};
+use crate::ticket::{TICKET_BYTES_MAX, TicketFault, TicketKeys, TicketSubject};
 
 fn bytes() -> Vec<u8> {
     BASE64_URL_SAFE_NO_PAD.decode(keys().seal(&SUBJECT, &terms())).unwrap()
