@@ -80,6 +80,7 @@ pub(crate) fn check(
     let resources = resources::resources(
         config.resources.as_ref(),
         config.namespaces.as_ref(),
+        config.proxy.as_ref().is_some_and(|proxy| proxy.jwt.is_some()),
         &top.key("resources"),
         report,
     );
@@ -90,7 +91,7 @@ pub(crate) fn check(
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
     let raw_proxy = config.proxy.unwrap_or_default();
-    let proxy = proxy::proxy(
+    let mut proxy = proxy::proxy(
         &raw_proxy,
         config.namespaces.as_ref(),
         config.resources.as_ref(),
@@ -98,6 +99,7 @@ pub(crate) fn check(
         &top.key("proxy"),
         report,
     );
+    resources::deferral::give_operations(&mut proxy.routes, &resources);
     let listen = config.listen.as_ref();
     let has_other_listeners = listen.is_some_and(|listen| listen.grpc.is_some() || listen.resp.is_some());
     let has_proxy = listen.is_some_and(|listen| listen.proxy.is_some());
@@ -150,7 +152,7 @@ pub(crate) fn check(
         report.effective(&top.key("store").key("kind"), kind);
     }
     if !report.has_problems() {
-        resources::resource_mismatch::warn(&policy, report);
+        resources::resource_mismatch::warn(&policy, has_api_callers, report);
         features::feature_mismatch::warn(&policy, has_api_callers, report);
     }
     policy

@@ -4,12 +4,8 @@ use crate::path::Path;
 
 /// Keys that will exist, by the path they would stand at. `*` is any key; entries of lists do not
 /// count.
-const KEYS: &[(&[&str], &[&str])] = &[
-    (&[], &["prices"]),
-    (&["namespaces", "*", "request"], &["ticket"]),
-    (&["proxy", "routes"], &["ticket"]),
-    (&["resources", "*"], &["defer", "scale"]),
-];
+const KEYS: &[(&[&str], &[&str])] =
+    &[(&[], &["prices"]), (&["proxy", "routes"], &["ticket"]), (&["resources", "*"], &["scale"])];
 
 /// Values that will exist, by the path of their key. `*` is any value.
 const VALUES: &[(&[&str], &[&str])] = &[

@@ -3,6 +3,7 @@
 mod address;
 pub mod authorization;
 pub mod claims;
+pub mod deferral;
 pub mod envoy;
 mod listener;
 pub mod planes;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 pub use self::address::{Address, NotAnAddress};
 use self::authorization::Grant;
 use self::claims::RequestClaims;
+use self::deferral::DeferralPolicy;
 use self::envoy::EnvoyRatelimit;
 pub use self::listener::{ListenerPolicy, ListenerRole, Tls};
 use self::proxy::Proxy;
@@ -141,6 +143,18 @@ impl Policy {
         let builder = self.signals.iter().fold(builder, |builder, one| builder.signal(one.clone()));
         let features = self.features.iter().filter(|feature| !feature.levels.is_empty());
         features.fold(builder, |builder, one| builder.feature(one.clone()))
+    }
+
+    /// The file with the key that the tickets of all resources are signed with; `None`: no resource
+    /// names one, and the store keeps the key.
+    pub fn ticket_key_file(&self) -> Option<&str> {
+        self.deferrals().find_map(|(_, deferral)| deferral.key_file.as_deref())
+    }
+
+    /// The resources that defer requests, by their names, in the order of
+    /// [`Policy::resources`].
+    pub fn deferrals(&self) -> impl Iterator<Item = (&str, &DeferralPolicy)> {
+        self.resources.iter().filter_map(|one| Some((one.name.as_str(), one.deferral.as_ref()?)))
     }
 
     /// The namespaces of the routes whose requests become streams of this resource, without order;

@@ -12,6 +12,7 @@
 
 pub(crate) mod authorization;
 pub(crate) mod claims;
+pub(crate) mod deferral;
 pub(crate) mod envoy;
 pub(crate) mod features;
 pub(crate) mod json_value;

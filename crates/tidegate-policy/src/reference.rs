@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::raw::authorization::GrantConfig;
 use crate::raw::claims::{AccessForm, ClassForm, RequestForm};
+use crate::raw::deferral::DeferForm;
 use crate::raw::envoy::{EnvoyHeadersConfig, EnvoyRatelimitConfig};
 use crate::raw::features::{FeatureForm, FeatureLevelForm};
 use crate::raw::limit::{
@@ -156,6 +157,7 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             .section::<WeightsForm>("resources.NAME.queue.weights")
             .section::<DelayTargetForm>("resources.NAME.queue.delay_target")
             .section::<MinShareForm>("resources.NAME.queue.min_share")
+            .section::<DeferForm>("resources.NAME.defer")
             .section::<LoadLevelsForm>("resources.NAME.levels")
             .section::<SignalForm>("signals[]")
             .section::<FeatureForm>("features[]")

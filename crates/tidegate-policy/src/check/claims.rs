@@ -109,6 +109,7 @@ pub(super) fn request(
         ("feature", &raw.feature, &mut claims.feature),
         ("deadline", &raw.deadline, &mut claims.deadline),
         ("attempt", &raw.attempt, &mut claims.attempt),
+        ("ticket", &raw.ticket, &mut claims.ticket),
     ] {
         let parsed = text.as_deref().and_then(|text| source(text, scope, &path.key(key), report));
         *claim = parsed.unwrap_or_else(|| claim.clone());

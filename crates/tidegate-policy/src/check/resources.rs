@@ -25,6 +25,8 @@ use crate::raw::resources::{
     ResourceShareForm, SignalForm, SignalSourceForm,
 };
 
+pub(super) mod deferral;
+mod deferral_mismatch;
 pub(super) mod load_levels;
 mod namespace_shares;
 pub(super) mod queue_mismatch;
@@ -46,9 +48,11 @@ const PUSH_TTL: Duration = Duration::from_secs(10);
 /// The longest span of any setting of a resource or signal.
 const SPAN_MAX: Duration = Duration::from_hours(1);
 
+/// The resources. `has_token_keys` says whether the proxy verifies tokens.
 pub(super) fn resources(
     raw: Option<&NameMap<ResourceConfig>>,
     namespaces: Option<&NameMap<NamespaceConfig>>,
+    has_token_keys: bool,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Vec<ResourcePolicy> {
@@ -65,12 +69,18 @@ pub(super) fn resources(
                 let wait = queue.wait.as_ref()?;
                 Some(queue_wait::wait(wait, &at.key("queue").key("wait"), report))
             }),
+            deferral: raw
+                .defer
+                .as_ref()
+                .map(|defer| deferral::policy(defer, has_token_keys, &at.key("defer"), report)),
             shares: namespace_shares::shares(raw.shares.as_ref(), namespaces, &at.key("shares"), report),
             status: raw.status,
             show_load: raw.show_load.unwrap_or(false),
         }
     };
-    raw.into_iter().flatten().map(resource).collect()
+    let resources: Vec<ResourcePolicy> = raw.into_iter().flatten().map(resource).collect();
+    deferral::one_key_file(&resources, path, report);
+    resources
 }
 
 /// The resource as the overload plane takes it.
@@ -118,10 +128,16 @@ fn config(raw: &ResourceConfig, path: &Path, report: &mut Report<'_>) -> PlaneCo
         (ResourceShareForm::Auto, Some(_)) => FleetShare::Queue,
         (ResourceShareForm::Auto, None) => FleetShare::PlacesAndQueue,
     };
-    match &raw.queue {
-        Some(raw) => queue(raw, &config, &path.key("queue"), report),
-        None => config,
+    let has_queue = raw.queue.is_some() || raw.defer.is_some();
+    if has_queue {
+        let default = QueueForm::default();
+        let form = raw.queue.as_ref().unwrap_or(&default);
+        config = queue(form, &config, &path.key("queue"), report);
     }
+    if let (Some(raw), Some(queue)) = (&raw.defer, &config.queue) {
+        config.defer = Some(deferral::config(raw, queue, &path.key("defer"), report));
+    }
+    config
 }
 
 fn adaptive(raw: &AdaptiveForm, path: &Path, report: &mut Report<'_>) -> AdaptiveLimitConfig {

@@ -76,6 +76,8 @@ pub enum SourceScope {
     /// A request that is described by names and values: Envoy's descriptors, `TG.CHECK`, gateway
     /// subrequests and the bodies of the API.
     Described,
+    /// Any of these requests, for a source that each protocol reads if it can.
+    Any,
 }
 
 impl SourceScope {
@@ -87,15 +89,20 @@ impl SourceScope {
                  double quotes"
             }
             Self::Described => "entry.NAME, or text in double quotes",
+            Self::Any => {
+                "header.NAME, cookie.NAME, query.NAME, path, path.N, method, host, jwt.CLAIM, client_ip, entry.NAME, \
+                 or text in double quotes"
+            }
         }
     }
 
-    const fn has(self, source: &ValueSource) -> bool {
+    /// Whether such a request has the source.
+    pub const fn has(self, source: &ValueSource) -> bool {
         match source {
             ValueSource::Constant(_) => true,
-            ValueSource::Entry(_) => matches!(self, Self::Described),
+            ValueSource::Entry(_) => matches!(self, Self::Described | Self::Any),
             ValueSource::Log(_) => false,
-            _ => matches!(self, Self::Proxied),
+            _ => matches!(self, Self::Proxied | Self::Any),
         }
     }
 }
@@ -122,7 +129,7 @@ impl ValueSource {
             return Ok(source);
         }
         let what = match (&source, scope) {
-            (Self::Log(_), _) => {
+            (Self::Log(_), _) | (_, SourceScope::Any) => {
                 "is a field of a log, and limits that read logs are not available in this version"
             }
             (_, SourceScope::Proxied) => "is an entry of a descriptor, and a proxied request has none",

@@ -102,6 +102,8 @@ pub struct RequestClaims {
     /// Where a request says how many attempts there were before it. Default
     /// `entry.tidegate-attempt`.
     pub attempt: ValueSource,
+    /// Where a request shows its deferral ticket. Default `entry.ticket`.
+    pub ticket: ValueSource,
     /// The access to a table. Default: the entries `table`, `key`, `kind` and `size`, where the
     /// namespace has tables.
     pub access: Option<AccessSources>,
@@ -122,6 +124,7 @@ impl Default for RequestClaims {
             feature: entry("feature"),
             deadline: entry(DEADLINE_MS.as_str()),
             attempt: entry(ATTEMPT.as_str()),
+            ticket: entry("ticket"),
             access: None,
         }
     }

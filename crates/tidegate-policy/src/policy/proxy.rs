@@ -246,6 +246,9 @@ pub struct Route {
     /// Where the feature of a request is found, one of
     /// [`Policy::features`](super::Policy::features). Default none.
     pub feature: Option<ValueSource>,
+    /// Where the operation of a request is found, for which alone a deferral ticket counts: as the
+    /// resource of the upstream says. Default none, and the feature is the operation.
+    pub operation: Option<ValueSource>,
     /// Where the class of a request is found, and its bound.
     pub class: ClassSource,
     /// Where a request says how many milliseconds its caller waits, beside `grpc-timeout` and
@@ -295,6 +298,7 @@ impl Route {
             attributes: Vec::new(),
             tenant: None,
             feature: None,
+            operation: None,
             class: ClassSource::default(),
             deadline: None,
             attempt: ValueSource::Header(ATTEMPT),
@@ -314,7 +318,7 @@ impl Route {
         let attributes = self.attributes.iter().map(|(_, source)| source);
         let access = self.access.iter().flat_map(AccessSources::sources);
         let headers = self.headers.iter().map(|(source, _)| source);
-        let claims = attributes.chain(&self.class.from).chain(&self.feature);
+        let claims = attributes.chain(&self.class.from).chain(&self.feature).chain(&self.operation);
         let claims = claims.chain(&self.deadline).chain([&self.attempt]);
         claims.chain(access).chain(headers).chain(&self.cost.from)
     }

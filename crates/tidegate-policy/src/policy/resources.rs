@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use tidegate_core::Class;
 use tidegate_overload::ResourceConfig;
 
+use super::deferral::DeferralPolicy;
+
 /// A resource: a thing that requests are served by.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -20,6 +22,8 @@ pub struct ResourcePolicy {
     /// a lower class, and 0 for the lowest. `None`: no wait is written. Then a request waits as
     /// long as its route says.
     pub waits: Option<[Duration; Class::ALL.len()]>,
+    /// How it defers requests, beside what [`ResourceConfig::defer`] says; `Some` where that is.
+    pub deferral: Option<DeferralPolicy>,
     /// The shares of namespaces within each class, in proportion, 1 to
     /// [`NamespaceShares::MAX`](tidegate_overload::NamespaceShares::MAX), of at most
     /// [`NAMESPACES_MAX`](tidegate_overload::NAMESPACES_MAX) namespaces. All others have a share of

@@ -34,6 +34,9 @@ pub(crate) struct RequestForm {
     /// The source of how many attempts there were before this one; demand counts first attempts
     /// only. Default: `entry.tidegate-attempt`.
     pub(crate) attempt: Option<String>,
+    /// The source of the deferral ticket that a request shows, beside the header `tidegate-ticket`
+    /// and the member `ticket` of the API. Default: `entry.ticket`.
+    pub(crate) ticket: Option<String>,
     /// The access to a table that a request makes. Default: the entries `table`, `key`, `kind` and
     /// `size`.
     pub(crate) access: Option<AccessForm>,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::claims::ClassConfig;
+use super::deferral::DeferForm;
 use super::json_value::from_value;
 use super::name_map::NameMap;
 #[cfg(test)]
@@ -36,6 +37,9 @@ pub(crate) struct ResourceConfig {
     pub(crate) reserve: Option<String>,
     /// How requests wait for a place instead of being refused. Default: they do not wait.
     pub(crate) queue: Option<QueueForm>,
+    /// The requests that are told a second to come back at, and get a ticket for it, instead of
+    /// being refused. Default: none.
+    pub(crate) defer: Option<DeferForm>,
     /// The pressures at which its load levels are entered, and the terms on which they are left.
     /// Default: `{}`.
     pub(crate) levels: Option<LoadLevelsForm>,

@@ -21,6 +21,7 @@ namespaces:
       tenants: { gold: critical_plus, batch: sheddable }
       deadline: entry.wait
       attempt: '\"1\"'
+      ticket: entry.slot
       access: { table: '\"orders\"', key: entry.account, kind: entry.op, size: entry.bytes }
   plain: { limits: [{ name: all, rate: 1/s }] }
 proxy:
@@ -48,6 +49,8 @@ fn a_namespace_and_a_route_say_where_requests_describe_themselves() {
     assert_eq!((shop.class.default, shop.class.ceiling), (Class::Sheddable, Class::Critical));
     assert_eq!(shop.feature.to_string(), "entry.part");
     assert_eq!(RequestClaims::default().feature.to_string(), "entry.feature");
+    assert_eq!(shop.ticket.to_string(), "entry.slot");
+    assert_eq!(RequestClaims::default().ticket.to_string(), "entry.ticket");
     assert_eq!(shop.tenants.get("gold"), Some(&Class::CriticalPlus));
     let sources: Vec<String> = shop.access.as_ref().unwrap().sources().map(ToString::to_string).collect();
     assert_eq!(sources, ["\"orders\"", "entry.account", "entry.op", "entry.bytes"]);
@@ -117,7 +120,12 @@ fn a_source_or_table_that_cannot_be_is_told_with_its_place_and_a_fix() {
             "namespaces.shop.request.class.ceiling: the ceiling sheddable is below the default critical; raise it",
         ),
         ("gold: critical_plus", "gold: urgent", "namespaces.shop.request.tenants.gold: "),
-        ("tenants: { gold", "ticket: entry.t\n      tenants: { gold", "namespaces.shop.request.ticket: "),
+        (
+            "ticket: entry.slot",
+            "ticket: header.x-ticket",
+            "namespaces.shop.request.ticket: \"header.x-ticket\" is a part of an HTTP request that only the reverse \
+             proxy sees",
+        ),
         (
             "feature: entry.part",
             "feature: path.0",

@@ -7,6 +7,7 @@ mod claims;
 mod compare;
 mod decisions;
 mod defaults;
+mod deferral;
 mod documents;
 mod envoy;
 mod feature_levels;

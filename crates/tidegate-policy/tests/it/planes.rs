@@ -394,11 +394,7 @@ fn keys_and_values_of_later_versions_are_named() {
         );
     };
     unavailable("prices: {}", "\"prices\"");
-    for (key, named) in
-        [("defer: { classes: [sheddable] }", "\"defer\""), ("scale: { soft: 0.7 }", "\"scale\"")]
-    {
-        unavailable(&format!("resources: {{ app: {{ concurrency: 1, {key} }} }}"), named);
-    }
+    unavailable("resources: { app: { concurrency: 1, scale: { soft: 0.7 } } }", "\"scale\"");
     unavailable("signals: [{ name: cpu, source: cgroup.cpu, target: 0.85 }]", "\"cgroup.cpu\"");
     unavailable("signals: [{ name: lag, source: prometheus, target: 9 }]", "use in_flight, queue_delay");
 }

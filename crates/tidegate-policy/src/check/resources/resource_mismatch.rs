@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tidegate_overload::{FleetShare, ResourceConfig, SignalConfig, SignalSource};
 
+use super::deferral_mismatch::{OperationReaders, passing_key, unread_operation};
 use crate::path::Path;
 use crate::policy::authorization::{Grant, Namespaces, Verb};
 use crate::policy::proxy::Route;
@@ -17,8 +18,9 @@ use crate::suggestion::nearest;
 /// policy of many names is checked in the time of a short one.
 const UPSTREAMS_COMPARED_MAX: usize = 256;
 
-/// `policy` has no problem.
-pub(in crate::check) fn warn(policy: &Policy, report: &mut Report<'_>) {
+/// `policy` has no problem. `has_api_callers` says whether requests arrive at other listeners than
+/// the proxy.
+pub(in crate::check) fn warn(policy: &Policy, has_api_callers: bool, report: &mut Report<'_>) {
     let top = Path::default();
     let callers = ResourceCallers::new(policy);
     for resource in &policy.resources {
@@ -30,7 +32,15 @@ pub(in crate::check) fn warn(policy: &Policy, report: &mut Report<'_>) {
         unshared(resource, policy, &path.key("shares"), report);
         unstreamed(resource, policy, &path.key("streams"), report);
         unnamed(&resource.name, &callers, &path, report);
+        if let Some(deferral) = &resource.deferral {
+            let protocols = OperationReaders {
+                is_proxied: callers.routed.contains(resource.name.as_str()),
+                is_described: callers.is_open && has_api_callers,
+            };
+            unread_operation(deferral, protocols, &path.key("defer").key("operation"), report);
+        }
     }
+    passing_key(policy, &top.key("resources"), report);
     for (index, route) in policy.proxy.routes.iter().enumerate() {
         if report.has_all_warnings() {
             return;

@@ -73,6 +73,7 @@ fn a_source_that_its_protocol_does_not_have_is_refused_with_those_it_has() {
         ("entry.user", SourceScope::Proxied, "a proxied request has none", "write header.NAME"),
         ("log.user", SourceScope::Proxied, "not available in this version", "write header.NAME"),
         ("log.user", SourceScope::Described, "not available in this version", "write entry.NAME"),
+        ("log.user", SourceScope::Any, "not available in this version", "write header.NAME"),
         ("header.x-user", SourceScope::Described, "only the reverse proxy sees", "write entry.NAME"),
         ("jwt.sub", SourceScope::Described, "only the reverse proxy sees", "write entry.NAME"),
         ("client_ip", SourceScope::Described, "only the reverse proxy sees", "write entry.NAME"),
