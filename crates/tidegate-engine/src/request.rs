@@ -59,6 +59,14 @@ pub struct Request<'a> {
     /// When the caller stops waiting. A request past its deadline is refused before anything is
     /// charged.
     pub deadline: Option<Timestamp>,
+    /// The deferral ticket that it shows, as the caller sent it: the resource that deferred it has
+    /// a second reserved for it. Any text is taken; one that is no ticket of this engine counts for
+    /// nothing. A protocol hands on at most 256 bytes. Default: `None`.
+    pub ticket: Option<&'a str>,
+    /// The operation of the service that it asks for, for which alone a ticket counts. Default:
+    /// `None`, and its feature is its operation; see
+    /// [`operation_or_feature`](Request::operation_or_feature).
+    pub operation: Option<&'a str>,
     /// Until when it may wait, for a limit or for a place, instead of being refused. `None`, the
     /// default: it does not wait.
     pub may_wait_until: Option<Timestamp>,
@@ -95,6 +103,8 @@ impl<'a> Request<'a> {
             resource: None,
             attempt: 0,
             deadline: None,
+            ticket: None,
+            operation: None,
             may_wait_until: None,
             waiting_bytes: 0,
             waiting_connection: None,
@@ -145,6 +155,25 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// The same request with this deferral ticket.
+    #[must_use]
+    pub fn ticket(mut self, ticket: &'a str) -> Self {
+        self.ticket = Some(ticket);
+        self
+    }
+
+    /// The same request for this operation of the service.
+    #[must_use]
+    pub fn operation(mut self, operation: &'a str) -> Self {
+        self.operation = Some(operation);
+        self
+    }
+
+    /// The operation that its tickets are for: its own, or else its feature.
+    pub fn operation_or_feature(&self) -> Option<&'a str> {
+        self.operation.or(self.feature)
+    }
+
     /// The same request, which may wait until this instant.
     #[must_use]
     pub fn may_wait_until(mut self, until: Timestamp) -> Self {
@@ -190,23 +219,28 @@ impl Request<'_> {
         self.tenant.is_none() && self.feature.is_none()
     }
 
+    /// Whether its copy has [`OwnedRareParts`].
+    const fn has_rare_parts(&self) -> bool {
+        self.access.is_some() || self.ticket.is_some() || self.operation.is_some()
+    }
+
     /// The bytes that the copy of a waiting request takes beside its fixed size, and the refusal
     /// that is kept beside it, whose scope has attributes.
     pub(crate) fn copied_bytes(&self) -> usize {
         let of_text = |text: &str| text.len() + TEXT_BYTES;
         let attributes: usize =
             self.attributes.iter().map(|(name, value)| of_text(name) + of_text(value)).sum();
-        let words = [self.tenant, self.feature, self.resource];
+        let words = [self.tenant, self.feature, self.resource, self.ticket, self.operation];
         let words: usize = words.into_iter().flatten().map(of_text).sum();
         let access = self.access.map_or(0, |access| {
             let writes = access.index_writes.unwrap_or_default();
             let writes = writes
                 .iter()
                 .map(|write| size_of::<OwnedIndexWrite>() + of_text(write.index) + write.key.len());
-            let fixed = size_of::<OwnedAccess>();
-            fixed + of_text(access.table) + access.key.len() + writes.sum::<usize>()
+            of_text(access.table) + access.key.len() + writes.sum::<usize>()
         });
-        2 * (attributes + words) + access
+        let rare_parts = if self.has_rare_parts() { size_of::<OwnedRareParts>() } else { 0 };
+        2 * (attributes + words) + access + rare_parts
     }
 }
 
@@ -241,6 +275,27 @@ impl OwnedAccess {
             size: access.size,
             index_writes: access.index_writes.map(|writes| writes.iter().map(owned).collect()),
         }
+    }
+}
+
+/// The parts that most requests lack, in one box, because many requests may wait.
+#[derive(Clone, Debug)]
+struct OwnedRareParts {
+    access: Option<OwnedAccess>,
+    ticket: Option<Box<str>>,
+    operation: Option<Box<str>>,
+}
+
+impl OwnedRareParts {
+    /// The rare parts of a request; `None` if it has none of them.
+    fn from_request(request: &Request<'_>) -> Option<Box<Self>> {
+        request.has_rare_parts().then(|| {
+            Box::new(Self {
+                access: request.access.as_ref().map(OwnedAccess::from_access),
+                ticket: request.ticket.map(Into::into),
+                operation: request.operation.map(Into::into),
+            })
+        })
     }
 }
 
@@ -299,8 +354,7 @@ pub(crate) struct OwnedRequest {
     feature: Option<Box<str>>,
     cost: Cost,
     class: Class,
-    /// In a box, because most requests make none, and many may wait.
-    access: Option<Box<OwnedAccess>>,
+    rare_parts: Option<Box<OwnedRareParts>>,
     resource: Option<Box<str>>,
     attempt: u32,
     /// The latest instant for none.
@@ -317,7 +371,6 @@ pub(crate) struct OwnedRequest {
 impl OwnedRequest {
     /// `namespace` is the request's.
     pub(crate) fn new(request: &Request<'_>, namespace: Arc<str>) -> Self {
-        let access = request.access.as_ref().map(OwnedAccess::from_access).map(Box::new);
         Self {
             namespace,
             attributes: OwnedPairs::from_attributes(request.attributes),
@@ -325,7 +378,7 @@ impl OwnedRequest {
             feature: request.feature.map(Into::into),
             cost: request.cost,
             class: request.class,
-            access,
+            rare_parts: OwnedRareParts::from_request(request),
             resource: request.resource.map(Into::into),
             attempt: request.attempt,
             deadline: request.deadline.unwrap_or(Timestamp::MAX),
@@ -338,9 +391,13 @@ impl OwnedRequest {
         }
     }
 
+    fn access(&self) -> Option<&OwnedAccess> {
+        self.rare_parts.as_ref()?.access.as_ref()
+    }
+
     /// Its lists, for [`OwnedRequest::with`].
     pub(crate) fn lists(&self) -> LentLists<'_> {
-        let writes = self.access.as_ref().and_then(|access| access.index_writes.as_deref());
+        let writes = self.access().and_then(|access| access.index_writes.as_deref());
         let index_writes = writes.map(|writes| {
             let lent = writes.iter();
             lent.map(|write| IndexWrite { index: &write.index, key: &write.key, size: write.size }).collect()
@@ -357,12 +414,14 @@ impl OwnedRequest {
             feature: self.feature.as_deref(),
             cost: self.cost,
             class: self.class,
-            access: self.access.as_ref().map(|access| {
+            access: self.access().map(|access| {
                 let index_writes = lists.index_writes.as_deref();
                 Access { index_writes, ..Access::new(&access.table, &access.key, access.kind, access.size) }
             }),
             resource: self.resource.as_deref(),
             attempt: self.attempt,
+            ticket: self.rare_parts.as_ref().and_then(|parts| parts.ticket.as_deref()),
+            operation: self.rare_parts.as_ref().and_then(|parts| parts.operation.as_deref()),
             deadline: (self.deadline < Timestamp::MAX).then_some(self.deadline),
             may_wait_until: (self.may_wait_until > Timestamp::MIN).then_some(self.may_wait_until),
             waiting_bytes: self.waiting_bytes as usize,
@@ -391,5 +450,25 @@ mod tests {
         }
         let owned = OwnedRequest::new(&request, "api".into());
         assert_eq!(owned.with(&owned.lists()).feature, None);
+    }
+
+    #[test]
+    fn a_request_that_waits_keeps_its_ticket_and_its_operation_and_counts_their_bytes() {
+        let plain = Request::new("api", ()).feature("thumbnails");
+        assert_eq!(plain.operation_or_feature(), Some("thumbnails"));
+        for text in ["", "AbC-_", &"x".repeat(256)] {
+            let shown = plain.ticket(text).operation("export");
+            assert_eq!(shown.operation_or_feature(), Some("export"));
+            let owned = OwnedRequest::new(&shown, "api".into());
+            let lists = owned.lists();
+            let again = owned.with(&lists);
+            assert_eq!((again.ticket, again.operation), (Some(text), Some("export")));
+            let bytes = text.len() + "export".len() + 2 * TEXT_BYTES;
+            let copied = 2 * bytes + size_of::<OwnedRareParts>();
+            assert_eq!(shown.copied_bytes(), plain.copied_bytes() + copied);
+        }
+        let owned = OwnedRequest::new(&plain, "api".into());
+        let lists = owned.lists();
+        assert_eq!((owned.with(&lists).ticket, owned.with(&lists).operation), (None, None));
     }
 }

@@ -22,7 +22,7 @@ const APP: [(&str, &str); 1] = [("app", "x")];
 fn limits_that_allow_let_all_pass_and_count_nothing() {
     let mut world = away(OnStoreFailure::Allow, 1);
     let before = world.state();
-    let (decision, sent) = decide(&world, &[Request::new("api", &USER); 65]);
+    let (decision, sent) = decide(&world, &vec![Request::new("api", &USER); 65]);
     let Decision::Admit(permits) = decision else { panic!("{decision:?}") };
     assert_eq!(sent.len(), 2);
     assert!(world.engine.settle(permits, Outcome::Cancelled, world.now()).batches.is_empty());
@@ -63,7 +63,7 @@ fn limits_decided_here_count_each_and_give_back_when_one_is_refused() {
 fn what_the_store_holds_of_a_first_batch_is_taken_back_when_it_does_not_take_the_second() {
     let world = World::with_limits([quota("user", "user", 100, OnStoreFailure::Refuse)]);
     let before = world.state();
-    let asked = [Request::new("api", &USER); 65];
+    let asked = vec![Request::new("api", &USER); 65];
     let Step::Ask(first) = world.engine.admit_all(&asked, world.now()).unwrap() else { panic!("asks") };
     let answer = world.ask(first.batch().unwrap());
     let Step::Ask(second) = world.engine.resume(first, answer, world.now()) else { panic!("asks") };
