@@ -125,6 +125,18 @@ impl ConcurrencyLayer {
         Self(self.0.feature(extract))
     }
 
+    /// The deferral ticket that a request shows; see [`AdmitLayer::ticket`].
+    #[must_use]
+    pub fn ticket(self, extract: impl Extract) -> Self {
+        Self(self.0.ticket(extract))
+    }
+
+    /// The operation that a request asks for; see [`AdmitLayer::operation`].
+    #[must_use]
+    pub fn operation(self, extract: impl Extract) -> Self {
+        Self(self.0.operation(extract))
+    }
+
     /// The clock that waiting uses; see [`AdmitLayer::clock`].
     #[must_use]
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use tidegate_core::{Attributes, Refusal, Timestamp};
 use tidegate_driver::{Decided, PendingRequest};
 use tidegate_engine::{Decision, Engine, Permit, Request, RequestError, Step};
+use tidegate_wire::ticket::{self, MALFORMED};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::answer::{self, AnswerFormat};
@@ -82,6 +83,13 @@ impl Settings {
         request.tenant = tenant.as_deref();
         let feature = self.feature_of(head, request.attributes)?;
         request.feature = feature.as_deref();
+        let operation = match &self.operation {
+            Some(extract) => extract.extract(head).map_err(Rejection::into_fault)?,
+            None => None,
+        };
+        request.operation = operation.as_deref();
+        let ticket = self.ticket_of(head);
+        request.ticket = ticket.as_deref();
         request.resource = self.resource.as_deref();
         if let Some(extract) = &self.class
             && let Some(class) = take("class", &**extract, head)?
@@ -124,6 +132,17 @@ impl Settings {
         match &self.feature {
             Some(extract) => extract.extract(head).map_err(Rejection::into_fault),
             None => Ok(attributes.get("feature").map(Cow::Borrowed)),
+        }
+    }
+
+    /// The ticket of a request, malformed where what it shows cannot be one.
+    fn ticket_of<'h>(&'h self, head: &Head<'h>) -> Option<Cow<'h, str>> {
+        let Some(extract) = &self.ticket else { return ticket::in_headers(head.headers).map(Cow::Borrowed) };
+        match extract.extract(head) {
+            Ok(shown) => {
+                shown.map(|text| if text.len() > ticket::BYTES_MAX { MALFORMED.into() } else { text })
+            }
+            Err(_) => Some(MALFORMED.into()),
         }
     }
 

@@ -97,6 +97,8 @@ impl AdmitLayer {
             tenant: None,
             feature: None,
             class: None,
+            ticket: None,
+            operation: None,
             cost: None,
             timeout: None,
             cost_header: None,
@@ -196,6 +198,21 @@ impl AdmitLayer {
     #[must_use]
     pub fn feature(self, extract: impl Extract) -> Self {
         self.with(|settings| settings.feature = Some(Arc::new(extract)))
+    }
+
+    /// The deferral ticket that a request shows. Default: the header `tidegate-ticket`. A text that
+    /// is no ticket counts for nothing: one that is longer than 256 bytes, or that an extractor
+    /// rejects, is no error of the request. The service finds the header as it came.
+    #[must_use]
+    pub fn ticket(self, extract: impl Extract) -> Self {
+        self.with(|settings| settings.ticket = Some(Arc::new(extract)))
+    }
+
+    /// The operation of the service that a request asks for, for which alone a ticket counts.
+    /// Default: the feature of the request. A name of any length is taken.
+    #[must_use]
+    pub fn operation(self, extract: impl Extract) -> Self {
+        self.with(|settings| settings.operation = Some(Arc::new(extract)))
     }
 
     /// The class of a request, by name. Absent is the default class; an

@@ -29,6 +29,9 @@ pub(crate) struct Settings {
     pub(crate) tenant: Option<Arc<dyn Extract>>,
     pub(crate) feature: Option<Arc<dyn Extract>>,
     pub(crate) class: Option<Arc<dyn Extract>>,
+    /// `None`: the header `tidegate-ticket`.
+    pub(crate) ticket: Option<Arc<dyn Extract>>,
+    pub(crate) operation: Option<Arc<dyn Extract>>,
     pub(crate) cost: Option<CostOf>,
     pub(crate) timeout: Option<TimeoutOf>,
     pub(crate) cost_header: Option<HeaderName>,

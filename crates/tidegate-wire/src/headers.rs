@@ -64,6 +64,9 @@ impl ShownLoad {
     }
 }
 
+/// The deferral ticket of a request, and of an answer that defers one.
+pub const TICKET: HeaderName = HeaderName::from_static("tidegate-ticket");
+
 /// The level of the feature that a request is for: `thumbnails=480p`. See [`ShownFeature`].
 pub const FEATURE: HeaderName = HeaderName::from_static("tidegate-feature");
 

@@ -58,6 +58,7 @@ pub mod retry_after;
 #[cfg(feature = "api")]
 pub mod tables;
 pub mod text;
+pub mod ticket;
 #[cfg(feature = "api")]
 pub mod true_units;
 #[cfg(feature = "api")]

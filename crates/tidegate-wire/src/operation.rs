@@ -67,6 +67,11 @@ pub struct Check<'a> {
     /// flight and its admission cursor apply.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub resource: Option<Text<'a>>,
+    /// The deferral ticket of an earlier answer about the same request. A text that is no ticket
+    /// counts for nothing. Default: the header `tidegate-ticket`, else as `request.ticket` of the
+    /// namespace says.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub ticket: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
     #[serde(default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,
@@ -117,6 +122,10 @@ pub struct Explain<'a> {
     /// The resource that serves it, one of `resources` of the policy.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub resource: Option<Text<'a>>,
+    /// The deferral ticket of an earlier answer about the same request. A text that is no ticket
+    /// counts for nothing. Default: as `request.ticket` of the namespace says.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub ticket: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
     #[serde(default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,
@@ -259,6 +268,11 @@ pub struct Reserve<'a> {
     /// flight and its admission cursor apply.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub resource: Option<Text<'a>>,
+    /// The deferral ticket of an earlier answer about the same request. A text that is no ticket
+    /// counts for nothing. Default: the header `tidegate-ticket`, else as `request.ticket` of the
+    /// namespace says.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub ticket: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
     #[serde(default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,

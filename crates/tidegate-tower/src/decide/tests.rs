@@ -56,3 +56,33 @@ fn a_feature_of_any_length_is_taken_and_one_that_cannot_be_read_is_rejected() {
     let bytes = feature(&layer, ("/", &[b"\xff"]), &[]).unwrap_err();
     assert_eq!(bytes, "header x-feature is not UTF-8; encode it");
 }
+
+/// The ticket of a request with these values of the headers `tidegate-ticket` and `x-ticket`.
+fn ticket(layer: &AdmitLayer, values: &[(&str, &[u8])]) -> Option<String> {
+    let mut request = Request::get("/");
+    for (name, value) in values {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(()).unwrap();
+    layer.settings.ticket_of(&Head::from_request(&request)).map(Cow::into_owned)
+}
+
+#[test]
+fn the_ticket_is_in_its_header_or_where_the_layer_finds_it_and_never_an_error() {
+    let (plain, own) = (layer(), layer().ticket(header("x-ticket")));
+    for (layer, name, other) in
+        [(&plain, "tidegate-ticket", "x-ticket"), (&own, "x-ticket", "tidegate-ticket")]
+    {
+        assert_eq!(ticket(layer, &[(other, b"t")]), None);
+        let (longest, longer) = ([b'x'; 256], [b'x'; 257]);
+        for (values, expected) in [
+            (&[(name, &b"AbC-_"[..])][..], "AbC-_"),
+            (&[(name, &longest)], core::str::from_utf8(&longest).unwrap()),
+            (&[(name, &longer)], ""),
+            (&[(name, b"\xff")], ""),
+            (&[(name, b"a"), (name, b"b")], ""),
+        ] {
+            assert_eq!(ticket(layer, values).as_deref(), Some(expected), "{name}");
+        }
+    }
+}
