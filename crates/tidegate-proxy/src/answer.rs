@@ -21,6 +21,7 @@ use tidegate_policy::policy::proxy::RouteHold;
 use tidegate_wire::claim::parse_attempt;
 use tidegate_wire::headers::{FEATURE, ShownFeature};
 use tidegate_wire::text::shortened;
+use tidegate_wire::ticket;
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -277,6 +278,10 @@ async fn decide<D: DecisionPoint>(
     let feature = config.feature.as_ref().map(|source| values.value_of_any_length(source)).transpose()?;
     let feature = feature.flatten();
     request.feature = feature.as_deref();
+    let operation = config.operation.as_ref().map(|source| values.value_of_any_length(source)).transpose()?;
+    let operation = operation.flatten();
+    request.operation = operation.as_deref();
+    request.ticket = ticket::in_headers(&head.headers);
     let claimed = class::claimed(&config.class, values, routed.is_trusted)?;
     let (decisions, policy, driver) = (&*proxy.decisions, &*in_force.policy, &proxy.context.driver);
     request.attempt = attempt(routed)?;

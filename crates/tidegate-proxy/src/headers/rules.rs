@@ -8,7 +8,7 @@ use http::header::{
     TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, Method};
-use tidegate_wire::headers::FEATURE;
+use tidegate_wire::headers::{FEATURE, TICKET};
 use tidegate_wire::text::shortened;
 
 use super::super::rejection::{Rejection, RejectionCode};
@@ -80,7 +80,7 @@ const STATEMENTS: [&str; 37] = [
 
 /// The claims of a request, as another Tidegate behind this one reads them. They pass from trusted
 /// peers alone, although a route reads them too.
-const CLAIMS: [&str; 3] = ["tidegate-attempt", "tidegate-deadline-ms", "tidegate-ticket"];
+const CLAIMS: [&str; 2] = ["tidegate-attempt", "tidegate-deadline-ms"];
 
 /// Headers that have an application carry out another method than the one that was counted.
 const METHOD_OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
@@ -167,14 +167,14 @@ impl HeaderRules {
     /// every peer, another spelling of such a header does not (`x_user` beside `x-user`):
     /// applications behind CGI, WSGI, Rack or PHP cannot tell the two apart. From a peer that is
     /// not trusted, neither do the statements of proxies, nor names of other characters than
-    /// letters, digits and hyphens, which nginx drops as well. The decisions of this proxy pass
-    /// from nobody.
+    /// letters, digits and hyphens, which nginx drops as well. The decisions of this proxy and the
+    /// tickets for it pass from nobody.
     pub(crate) fn passes(&self, name: &HeaderName, is_trusted: bool) -> bool {
         let text = name.as_str();
         if self.kept.contains(name) {
             return true;
         }
-        if is_decision(text) {
+        if is_own(text) {
             return false;
         }
         if CLAIMS.contains(&text) {
@@ -204,7 +204,7 @@ impl HeaderRules {
             && !self.read_as.contains(text)
             && !is_statement(text)
             && !CLAIMS.contains(&text)
-            && !is_decision(text)
+            && !is_own(text)
             && !is_end_to_end(text)
             && !HOP_BY_HOP.contains(name)
     }
@@ -246,12 +246,12 @@ fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Whether a header tells the upstream a decision of this proxy, in this spelling or another one
-/// that an application cannot tell from it.
-fn is_decision(name: &str) -> bool {
-    let own = FEATURE;
+/// Whether a header tells the upstream a decision of this proxy or holds a ticket for it, in this
+/// spelling or another one that an application cannot tell from it.
+fn is_own(name: &str) -> bool {
     let is_like = |(byte, own): (u8, u8)| byte == own || own == b'-' && !byte.is_ascii_alphanumeric();
-    name.len() == own.as_str().len() && name.bytes().zip(own.as_str().bytes()).all(is_like)
+    let is = |own: &str| name.len() == own.len() && name.bytes().zip(own.bytes()).all(is_like);
+    [FEATURE, TICKET].iter().any(|own| is(own.as_str()))
 }
 
 fn is_statement(name: &str) -> bool {
@@ -316,6 +316,9 @@ mod tests {
             ("tidegate-feature", false, false),
             ("tidegate_feature", false, false),
             ("tidegate-features", true, true),
+            ("tidegate-ticket", false, false),
+            ("tidegate_ticket", false, false),
+            ("tidegate-tickets", true, true),
             // Nothing is counted by the method.
             ("x-http-method-override", true, true),
         ] {
@@ -344,6 +347,8 @@ mod tests {
             ("content-length", false),
             ("transfer-encoding", false),
             ("host", false),
+            ("tidegate-ticket", false),
+            ("tidegate_ticket", false),
         ] {
             assert_eq!(rules.passes_as_trailer(&HeaderName::from_static(name)), passes, "{name}");
         }

@@ -65,7 +65,7 @@ async fn what_only_a_proxy_may_say_does_not_pass_from_an_untrusted_peer() {
 
 #[tokio::test]
 async fn claims_for_another_tidegate_pass_from_trusted_peers_alone() {
-    let claims = [("tidegate-attempt", "2"), ("tidegate-deadline-ms", "60000"), ("tidegate-ticket", "t1")];
+    let claims = [("tidegate-attempt", "2"), ("tidegate-deadline-ms", "60000")];
     let sent: String = claims.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
     for is_trusted in [false, true] {
         let (server, seen) = well().await;
@@ -76,6 +76,24 @@ async fn claims_for_another_tidegate_pass_from_trusted_peers_alone() {
         for (name, value) in claims {
             assert_eq!(seen.contains(&format!("\r\n{name}: {value}\r\n")), is_trusted, "{name}: {seen}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_ticket_passes_from_nobody_unless_the_owner_keeps_it() {
+    for (is_trusted, is_kept) in [(false, false), (true, false), (false, true)] {
+        let (server, seen) = well().await;
+        let mut config = to(&[server], route("api"));
+        if is_kept {
+            config.keep_headers = vec![http::HeaderName::from_static("tidegate-ticket")];
+        }
+        let world = world(if is_trusted { trusting(config) } else { config }).await;
+        for sent in ["tidegate-ticket: t1\r\n", "Tidegate_Ticket: t1\r\n"] {
+            assert_eq!(world.through("/", &format!("x-user: ada\r\n{sent}")).await.status, 200, "{sent}");
+        }
+        let seen = seen.lock().unwrap().join("");
+        assert!(seen.contains("x-user: ada\r\n"), "{seen}");
+        assert_eq!(seen.matches(": t1\r\n").count(), usize::from(is_kept), "{seen}");
     }
 }
 
