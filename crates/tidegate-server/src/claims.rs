@@ -14,6 +14,7 @@ use tidegate_policy::grammar::ValueSource;
 use tidegate_policy::policy::claims::{ATTEMPT, DEADLINE_MS, RequestClaims};
 use tidegate_wire::claim::{parse_attempt, parse_deadline_ms};
 use tidegate_wire::text::shortened;
+use tidegate_wire::ticket;
 use tidegate_wire::{Fault, FaultCode};
 
 /// How much of a value an error shows, in bytes.
@@ -130,14 +131,16 @@ pub(crate) struct OwnClaims<'a> {
     pub(crate) feature: Option<&'a str>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) attempt: Option<u32>,
+    /// At most [`ticket::BYTES_MAX`] bytes.
+    ticket: Option<&'a str>,
 }
 
 impl<'a> OwnClaims<'a> {
     /// A class, and what the headers of the request say.
-    pub(crate) fn from_headers(class: Option<Class>, headers: &HeaderMap) -> Result<Self, Fault> {
+    pub(crate) fn from_headers(class: Option<Class>, headers: &'a HeaderMap) -> Result<Self, Fault> {
         let deadline = in_header(headers, &DEADLINE_MS, parse_deadline_ms, DEADLINE_FORM)?;
         let attempt = in_header(headers, &ATTEMPT, parse_attempt, ATTEMPT_FORM)?;
-        Ok(Self { class, feature: None, deadline, attempt })
+        Ok(Self { class, feature: None, deadline, attempt, ticket: ticket::in_headers(headers) })
     }
 
     /// A class alone.
@@ -148,6 +151,16 @@ impl<'a> OwnClaims<'a> {
     /// The same with the feature that a body names.
     pub(crate) fn feature(self, feature: Option<&'a str>) -> Self {
         Self { feature, ..self }
+    }
+
+    /// The same with the ticket that a body shows, if it shows one.
+    pub(crate) fn ticket(self, shown: Option<&'a str>) -> Self {
+        Self { ticket: shown.map(ticket::bounded).or(self.ticket), ..self }
+    }
+
+    /// The ticket, in place of the one that the attributes of the request show.
+    pub(crate) fn ticket_or(&self, attribute: Option<&'a str>) -> Option<&'a str> {
+        self.ticket.or(attribute.map(ticket::bounded))
     }
 }
 
@@ -177,10 +190,44 @@ pub(crate) fn unreadable(what: &impl core::fmt::Display, value: &str, form: &str
 
 /// The value of a source in a request that is described by `pairs`.
 pub(crate) fn value_in<'a>(source: &'a ValueSource, pairs: &[(&'a str, &'a str)]) -> Option<&'a str> {
+    value_of(source, |name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| *value))
+}
+
+/// The value of a source in a request with these entries.
+pub(crate) fn value_of<'a>(
+    source: &'a ValueSource,
+    entry: impl Fn(&str) -> Option<&'a str>,
+) -> Option<&'a str> {
     match source {
-        ValueSource::Entry(name) => pairs.iter().find(|(known, _)| known == name).map(|(_, value)| *value),
+        ValueSource::Entry(name) => entry(name),
         ValueSource::Constant(text) => Some(text),
         // The policy refuses the others for requests that are described.
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use tidegate_wire::headers::TICKET;
+
+    use super::*;
+
+    #[test]
+    fn the_ticket_of_the_body_wins_over_the_header_and_the_header_over_the_attribute() {
+        let mut headers = HeaderMap::new();
+        let none = OwnClaims::from_headers(None, &headers).unwrap().ticket(None);
+        assert_eq!((none.ticket_or(None), none.ticket_or(Some("entry"))), (None, Some("entry")));
+        let long = "x".repeat(ticket::BYTES_MAX + 1);
+        assert_eq!(none.ticket_or(Some(&long)), Some(ticket::MALFORMED));
+        headers.insert(TICKET, HeaderValue::from_static("header"));
+        let shown = OwnClaims::from_headers(None, &headers).unwrap();
+        assert_eq!(shown.ticket(None).ticket_or(Some("entry")), Some("header"));
+        assert_eq!(shown.ticket(Some("body")).ticket_or(Some("entry")), Some("body"));
+        assert_eq!(shown.ticket(Some(&long)).ticket_or(Some("entry")), Some(ticket::MALFORMED));
+        // What comes twice is no error of the request.
+        headers.append(TICKET, HeaderValue::from_static("header"));
+        let twice = OwnClaims::from_headers(None, &headers).unwrap();
+        assert_eq!(twice.ticket_or(Some("entry")), Some(ticket::MALFORMED));
     }
 }

@@ -18,6 +18,7 @@ use tidegate_net::connections::{
     AnswerDelivery, ConnectionActivity, DeliveryEnd, SharedConnectionBytes, WaitingBytes,
 };
 use tidegate_net::reply::Reply;
+use tidegate_policy::grammar::ValueSource;
 use tidegate_proxy::NotedDecision;
 use tidegate_wire::Fault;
 use tidegate_wire::answer::AccessUnits;
@@ -380,7 +381,7 @@ impl RequestScope<'_> {
         series.refused(view, asked.protocol);
         self.note_refused_key(view, &refusal, asked.protocol, now);
         if let Some(decisions) = &self.daemon.decisions {
-            decisions.refused(asked, refusal().borrow(), now, took);
+            decisions.refused(asked, self.ticket_entry(&asked.namespace), refusal().borrow(), now, took);
         }
     }
 
@@ -396,7 +397,17 @@ impl RequestScope<'_> {
         let took = self.took(now);
         series.admitted(&asked.namespace, limits, asked.protocol);
         if let Some(decisions) = &self.daemon.decisions {
-            decisions.admitted(asked, limits, now, took);
+            decisions.admitted(asked, self.ticket_entry(&asked.namespace), limits, now, took);
+        }
+    }
+
+    /// The attribute in which requests of a namespace show tickets, which no log shows; `None` while
+    /// no resource sells any.
+    fn ticket_entry(&self, namespace: &str) -> Option<&str> {
+        let config = &self.in_force.config;
+        match &config.claims.of_namespace(namespace).ticket {
+            ValueSource::Entry(name) if config.planes.defers() => Some(name),
+            _ => None,
         }
     }
 

@@ -12,6 +12,7 @@ use tidegate_core::{Class, Timestamp};
 use tidegate_engine::{BuildError, Engine, Request};
 use tidegate_overload::{FeatureConfig, LevelThresholds};
 use tidegate_policy::Policy;
+use tidegate_policy::grammar::{SourceScope, ValueSource};
 use tidegate_policy::nearest;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
@@ -22,6 +23,7 @@ use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
+use crate::claims::value_of;
 
 /// How much of a name an error shows, in bytes.
 const SHOWN_BYTES: usize = 128;
@@ -51,6 +53,11 @@ pub struct PlaneSettings(Arc<Known>);
 #[derive(Debug, Default, PartialEq)]
 struct Known {
     resources: HashMap<String, ResourcePolicy>,
+    /// Where the operation of a described request is found, by its resource; of the resources that
+    /// say it.
+    operations: HashMap<String, ValueSource>,
+    /// Whether some resource sells tickets.
+    defers: bool,
     /// All features, also those without levels.
     features: HashMap<String, FeatureConfig>,
     namespaces: HashSet<String>,
@@ -73,9 +80,15 @@ impl PlaneSettings {
             (namespace.name.clone(), names.collect())
         });
         let namespaces = policy.namespaces.iter().map(|namespace| namespace.name.clone());
+        let operations = policy.deferrals().filter_map(|(name, deferral)| {
+            let described = deferral.operation.as_ref().filter(|one| SourceScope::Described.has(one))?;
+            Some((name.to_owned(), described.clone()))
+        });
         let features = policy.features.iter().map(|feature| (feature.name.clone(), feature.clone()));
         Self(Arc::new(Known {
             resources: resources.collect(),
+            operations: operations.collect(),
+            defers: policy.deferrals().next().is_some(),
             features: features.collect(),
             namespaces: namespaces.collect(),
             tables: tables.collect(),
@@ -103,6 +116,11 @@ impl PlaneSettings {
         with_queue.map_or(wait, |resource| wait.min(resource.wait(class)))
     }
 
+    /// Whether some resource sells tickets.
+    pub(crate) fn defers(&self) -> bool {
+        self.0.defers
+    }
+
     /// Whether answers about a resource show its load.
     pub(crate) fn shows_load(&self, resource: &str) -> bool {
         self.0.resources.get(resource).is_some_and(|resource| resource.show_load)
@@ -115,6 +133,8 @@ impl PlaneSettings {
 
     /// Gives a request the resource that its caller names, which must be one of the policy's. All
     /// namespaces share its places, so the caller needs a verb of its own to take one.
+    ///
+    /// With the resource it gets the operation that it asks for there, from its attributes.
     ///
     /// A request that names none has that of its feature, if its caller may take places. For any
     /// other caller the feature has no level, and its requests are no demand for it: a caller must
@@ -132,12 +152,23 @@ impl PlaneSettings {
             let resource = feature.and_then(|one| one.resource.as_deref());
             let resource = resource.filter(|_| caller.may(Verb::Place, request.namespace).is_ok());
             request.resource = resource;
+            self.add_operation(request);
             return Ok(());
         };
         caller.may(Verb::Place, request.namespace)?;
         self.check_resource(name)?;
         request.resource = Some(name);
+        self.add_operation(request);
         Ok(())
+    }
+
+    /// Gives a request the operation that it asks for at its resource, from its attributes.
+    fn add_operation<'a>(&'a self, request: &mut Request<'a>) {
+        if self.0.operations.is_empty() {
+            return;
+        }
+        let source = request.resource.and_then(|name| self.0.operations.get(name));
+        request.operation = source.and_then(|source| value_of(source, |name| request.attributes.get(name)));
     }
 
     /// The settings of a feature, also of one without levels.
@@ -278,5 +309,50 @@ pub(crate) fn access_kind(kind: AccessKind) -> capacity::AccessKind {
         AccessKind::Scan => capacity::AccessKind::Scan { consistency: ReadConsistency::Eventual },
         AccessKind::Write => capacity::AccessKind::Write,
         AccessKind::WriteTransactional => capacity::AccessKind::TransactionalWrite,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The resource of a request with attributes, and the operation that it asks for there.
+    fn asked<'a>(
+        planes: &'a PlaneSettings,
+        attributes: &'a [(&'a str, &'a str)],
+    ) -> (Option<&'a str>, Option<&'a str>) {
+        let mut request = Request::new("api", attributes).feature("thumbnails");
+        let word = |name: &str| attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        planes.add_words(&mut request, word, &Caller::ANYONE).unwrap();
+        (request.resource, request.operation)
+    }
+
+    #[test]
+    fn the_operation_is_what_the_resource_of_the_request_says() {
+        let text = "
+resources:
+  by-entry: { concurrency: 1, defer: { classes: [sheddable], operation: entry.op } }
+  by-text: { concurrency: 1, defer: { classes: [sheddable], operation: '\"batch\"' } }
+  by-header: { concurrency: 1, defer: { classes: [sheddable], operation: header.x-op } }
+  by-feature: { concurrency: 1, defer: { classes: [sheddable] } }
+  plain: { concurrency: 1 }
+features: [{ name: thumbnails, levels: [{ name: full, cost: 1 }, { name: off, cost: 0 }], resource: by-entry }]
+";
+        let policy = tidegate_policy::parse("t.yaml", text, &|_| None).unwrap().policy;
+        let planes = PlaneSettings::from_policy(&policy);
+        assert!(planes.defers() && !PlaneSettings::default().defers());
+        for (resource, operation) in [
+            ("by-entry", Some("export")),
+            ("by-text", Some("batch")),
+            ("by-header", None),
+            ("by-feature", None),
+            ("plain", None),
+        ] {
+            let attributes = [("op", "export"), ("resource", resource)];
+            assert_eq!(asked(&planes, &attributes), (Some(resource), operation));
+        }
+        assert_eq!(asked(&planes, &[("resource", "by-entry")]), (Some("by-entry"), None));
+        // The resource of its feature.
+        assert_eq!(asked(&planes, &[("op", "export")]), (Some("by-entry"), Some("export")));
     }
 }

@@ -68,7 +68,7 @@ impl RequestScope<'_> {
         let check: Explain<'_> = read(body)?;
         let pairs = self.bounded(&check.attributes)?;
         let own = OwnClaims::from_class(check.class.map(|class| class.0));
-        let own = own.feature(check.feature.as_deref());
+        let own = own.feature(check.feature.as_deref()).ticket(check.ticket.as_deref());
         let cost = check.cost.map(|cost| cost.0);
         let mut request = self.request_of(&check.namespace, &pairs, cost, own, &Caller::ANYONE)?;
         let named = self.in_force.config.claims.of_namespace(&check.namespace);

@@ -1,5 +1,5 @@
 //! A request that is described by names and values, for the engine: with its tenant, class,
-//! feature, number of attempts, deadline and access, wherever the policy says that they are found.
+//! feature, ticket, number of attempts, deadline and access, wherever the policy says that they are found.
 
 use tidegate_core::{Class, Cost};
 use tidegate_engine::Request;
@@ -26,6 +26,7 @@ impl RequestScope<'_> {
         let claims = self.in_force.config.claims.of_namespace(namespace);
         let mut request = self.counted_request(namespace, pairs, cost, claims);
         request.feature = own.feature.or(request.feature);
+        request.ticket = own.ticket_or(value_in(&claims.ticket, pairs));
         let claimed = match (own.class, &claims.class.from) {
             (None, Some(from)) => value_in(from, pairs).map(str::parse).transpose().map_err(|error| {
                 Fault::new(FaultCode::MalformedBody, format_args!("{from}: {error}")).field("class")

@@ -91,7 +91,7 @@ fn check(call: RouteCall<'_>) -> DecisionFuture<'_> {
         caller.may(Verb::Check, &check.namespace)?;
         let pairs = scope.bounded(&check.attributes)?;
         let own = OwnClaims::from_headers(check.class.map(|class| class.0), &head.headers)?;
-        let own = own.feature(check.feature.as_deref());
+        let own = own.feature(check.feature.as_deref()).ticket(check.ticket.as_deref());
         let cost = check.cost.map(|cost| cost.0);
         let mut request = scope.request_of(&check.namespace, &pairs, cost, own, caller)?;
         let access = NamedAccess::from_body(check.access.as_ref())?;
@@ -121,7 +121,7 @@ fn reserve(call: RouteCall<'_>) -> DecisionFuture<'_> {
         let keep = Keep::Every(reserve.expires_after()?);
         let pairs = scope.bounded(&reserve.attributes)?;
         let own = OwnClaims::from_headers(reserve.class.map(|class| class.0), &head.headers)?;
-        let own = own.feature(reserve.feature.as_deref());
+        let own = own.feature(reserve.feature.as_deref()).ticket(reserve.ticket.as_deref());
         let cost = reserve.cost.map(|cost| cost.0);
         let mut request = scope.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
         let access = NamedAccess::from_body(reserve.access.as_ref())?;

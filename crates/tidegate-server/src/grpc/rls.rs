@@ -641,22 +641,26 @@ fn left(report: LimitReport) -> Left {
 }
 
 /// The request that carries the limits of descriptors: as the first of them describes it (class,
-/// tenant, attempt, deadline), with the feature, the resource and the access that one of them
-/// names.
+/// tenant, attempt, deadline), with the feature, the ticket, the resource with the operation there, and
+/// the access that one of them names.
 fn carrier<'a>(
     domain: &'a str,
     lines: impl Iterator<Item = &'a DescriptorLine<'a>>,
 ) -> Result<Request<'a>, Fault> {
     let mut lines = lines.peekable();
     let mut request = lines.peek().map_or_else(|| Request::new(domain, ()), |first| first.request);
-    (request.attributes, request.access, request.resource) = (().into(), None, None);
+    (request.attributes, request.access) = (().into(), None);
+    (request.resource, request.operation) = (None, None);
     for line in lines {
         if request.access.is_some() && line.request.access.is_some() {
             let what = "several descriptors with limits of their own name a table";
             return Err(Fault::new(FaultCode::MalformedBody, what).fix("send them in calls of their own"));
         }
         request.access = request.access.or(line.request.access);
-        request.resource = request.resource.or(line.request.resource);
+        if request.resource.is_none() {
+            (request.resource, request.operation) = (line.request.resource, line.request.operation);
+        }
+        request.ticket = request.ticket.or(line.request.ticket);
         request.feature = request.feature.or(line.request.feature);
     }
     Ok(request)

@@ -80,11 +80,14 @@ impl<'a> Asked<'a> {
         line
     }
 
-    fn pairs(&self) -> Vec<(&str, &str)> {
+    /// The attributes but the one called `hidden`.
+    fn pairs(&self, hidden: Option<&str>) -> Vec<(&str, &str)> {
+        let is_shown = |(name, _): &(&str, &str)| hidden != Some(*name);
         match &self.attributes {
-            AskedAttributes::Borrowed(attributes) => attributes.iter().collect(),
+            AskedAttributes::Borrowed(attributes) => attributes.iter().filter(is_shown).collect(),
             AskedAttributes::Owned(pairs) => {
-                pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+                let pairs = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+                pairs.filter(is_shown).collect()
             }
         }
     }
@@ -96,11 +99,19 @@ fn beginning(name: &str) -> &str {
 }
 
 impl Decisions {
-    pub(crate) fn admitted(&self, asked: &Asked<'_>, limits: &[LimitReport], now: Timestamp, took: Duration) {
+    /// Logs an admission, without the attribute called `hidden`.
+    pub(crate) fn admitted(
+        &self,
+        asked: &Asked<'_>,
+        hidden: Option<&str>,
+        limits: &[LimitReport],
+        now: Timestamp,
+        took: Duration,
+    ) {
         if !self.admissions {
             return;
         }
-        let pairs = asked.pairs();
+        let pairs = asked.pairs(hidden);
         let mut line = asked.line(&pairs, now, took);
         let tightest = tightest(limits);
         line.limit = tightest.map(|limit| limit.name.as_str());
@@ -108,8 +119,16 @@ impl Decisions {
         self.log.write(&line);
     }
 
-    pub(crate) fn refused(&self, asked: &Asked<'_>, refusal: &Refusal, now: Timestamp, took: Duration) {
-        let pairs = asked.pairs();
+    /// Logs a refusal, without the attribute called `hidden`.
+    pub(crate) fn refused(
+        &self,
+        asked: &Asked<'_>,
+        hidden: Option<&str>,
+        refusal: &Refusal,
+        now: Timestamp,
+        took: Duration,
+    ) {
+        let pairs = asked.pairs(hidden);
         let mut line = asked.line(&pairs, now, took);
         line.reason = Some(refusal.reason());
         line.limit = Some(refusal.name());
@@ -133,13 +152,24 @@ mod tests {
             let request = Request::new("api", ()).feature(name);
             let kept = Asked::owned(&request, Protocol::Http, true);
             let line = |asked: &Asked<'_>| {
-                let pairs = asked.pairs();
+                let pairs = asked.pairs(None);
                 let line = asked.line(&pairs, Timestamp::MIN, Duration::ZERO);
                 serde_json::to_string(&line).unwrap()
             };
             assert_eq!(line(&kept), line(&Asked::borrowed(&request, Protocol::Http)));
             assert!(kept.feature.unwrap().len() <= TEXT_BYTES_MAX + char::MAX.len_utf8());
             assert_eq!(Asked::owned(&request, Protocol::Http, false).feature, None);
+        }
+    }
+
+    #[test]
+    fn a_line_lacks_the_attribute_that_is_hidden() {
+        let pairs = [("user", "ada"), ("ticket", "AbC-_")];
+        let request = Request::new("api", &pairs);
+        let borrowed = Asked::borrowed(&request, Protocol::Resp);
+        for asked in [borrowed, Asked::owned(&request, Protocol::Resp, true)] {
+            assert_eq!(asked.pairs(Some("ticket")), [("user", "ada")]);
+            assert_eq!(asked.pairs(None), pairs);
         }
     }
 }

@@ -236,8 +236,8 @@ impl RequestScope<'_> {
                 let cost = Cost::new(asking.quantity).unwrap_or_default();
                 let asked = Asked::borrowed(&Request::new(NAMESPACE, &pairs).cost(cost), Protocol::Resp);
                 match reason.map(refusal_for) {
-                    Some(refusal) => decisions.refused(&asked, &refusal, now, Duration::ZERO),
-                    None => decisions.admitted(&asked, &[], now, Duration::ZERO),
+                    Some(refusal) => decisions.refused(&asked, None, &refusal, now, Duration::ZERO),
+                    None => decisions.admitted(&asked, None, &[], now, Duration::ZERO),
                 }
             }
         }

@@ -52,6 +52,7 @@ mod shared_bounds;
 mod shed_tenants;
 mod store;
 mod store_out_of_memory;
+mod tickets;
 mod tls;
 mod unix_socket;
 mod usage;
