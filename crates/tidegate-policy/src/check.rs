@@ -3,6 +3,7 @@
 
 mod algorithm;
 mod authorization;
+mod bounded_part;
 mod bounded_size;
 mod bounded_span;
 mod claims;

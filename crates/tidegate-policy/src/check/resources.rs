@@ -8,12 +8,12 @@ use tidegate_overload::{
     ResourceMode, RoomUse, Share, SignalConfig, SignalSource,
 };
 
+use super::bounded_part::{Part, part};
 use super::bounded_size::memory_between;
 use super::bounded_span::{MILLI, between};
 use super::claims::class_of;
 use super::name_and_path::check_name;
 use super::planes::check_names;
-use crate::measure::percent;
 use crate::path::Path;
 use crate::policy::resources::ResourcePolicy;
 use crate::printable::shown;
@@ -355,21 +355,5 @@ fn target(raw: &SignalForm, source: SignalSource, path: &Path, report: &mut Repo
         let what = format!("target \"{}\" is not a number above 0", shown(text));
         report.value(&path.key("target"), what, "write a decimal, for example 0.9 or 1000");
         1.0
-    })
-}
-
-/// The largest part of a whole, with its name in messages.
-#[derive(Clone, Copy)]
-struct Part {
-    name: &'static str,
-    most: Share,
-}
-
-fn part(text: &str, bounds: Part, path: &Path, report: &mut Report<'_>) -> Share {
-    let written = percent(text).map(Share::percent).filter(|part| *part <= bounds.most);
-    written.unwrap_or_else(|| {
-        let what = format!("{} \"{}\" is not a part from 0 to {}", bounds.name, shown(text), bounds.most);
-        report.value(path, what, "write a decimal with at most two places, for example 0.05");
-        Share::NONE
     })
 }

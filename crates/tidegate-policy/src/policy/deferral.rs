@@ -7,8 +7,8 @@ use crate::grammar::ValueSource;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeferralPolicy {
-    /// Where the operation of a request is found; `None`, the default: its feature is its operation,
-    /// also where the source is absent or a protocol cannot read it.
+    /// Where the operation of a request is found; `None`, the default: its feature is its
+    /// operation, also where the source is absent or a protocol cannot read it.
     pub operation: Option<ValueSource>,
     /// The file with the key that tickets are signed with, 1 to
     /// [`PATH_BYTES_MAX`](super::PATH_BYTES_MAX) bytes; `None`, the default: the file that another

@@ -26,8 +26,8 @@ pub(crate) struct DeferForm {
     #[cfg_attr(test, schemars(range(min = 0, max = 100)))]
     pub(crate) max_deferrals: Option<u64>,
     /// The source of the operation, for which alone a ticket counts: a source of a route, read by
-    /// the proxy; `entry.NAME`, read everywhere else; or text in double quotes. Default: the feature
-    /// of the request, also where the source is absent or cannot be read.
+    /// the proxy; `entry.NAME`, read everywhere else; or text in double quotes. Default: the
+    /// feature of the request, also where the source is absent or cannot be read.
     pub(crate) operation: Option<String>,
     /// A file with the key that tickets are signed with, at least 32 bytes; read again when it
     /// changes. One file for all resources: a resource that names none has the key of those that

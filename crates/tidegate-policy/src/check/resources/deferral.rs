@@ -7,7 +7,7 @@ use tidegate_core::Class;
 use tidegate_core::rate::format_span;
 use tidegate_overload::{DeferralConfig, QueueConfig, Share};
 
-use super::{Part, part};
+use crate::check::bounded_part::{Part, part};
 use crate::check::claims::{class_of, source};
 use crate::check::name_and_path::check_file;
 use crate::grammar::{SourceScope, ValueSource};
