@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(shown.ticket(None).ticket_or(Some("entry")), Some("header"));
         assert_eq!(shown.ticket(Some("body")).ticket_or(Some("entry")), Some("body"));
         assert_eq!(shown.ticket(Some(&long)).ticket_or(Some("entry")), Some(ticket::MALFORMED));
-        // What comes twice is no error of the request.
+        // A duplicate header is no error of the request.
         headers.append(TICKET, HeaderValue::from_static("header"));
         let twice = OwnClaims::from_headers(None, &headers).unwrap();
         assert_eq!(twice.ticket_or(Some("entry")), Some(ticket::MALFORMED));

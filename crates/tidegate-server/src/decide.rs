@@ -401,8 +401,8 @@ impl RequestScope<'_> {
         }
     }
 
-    /// The attribute in which requests of a namespace show tickets, which no log shows; `None` while
-    /// no resource sells any.
+    /// The attribute in which requests of a namespace show tickets, which no log shows; `None`
+    /// while no resource sells any.
     fn ticket_entry(&self, namespace: &str) -> Option<&str> {
         let config = &self.in_force.config;
         match &config.claims.of_namespace(namespace).ticket {

@@ -1,5 +1,6 @@
 //! A request that is described by names and values, for the engine: with its tenant, class,
-//! feature, ticket, number of attempts, deadline and access, wherever the policy says that they are found.
+//! feature, ticket, number of attempts, deadline and access, wherever the policy says that they are
+//! found.
 
 use tidegate_core::{Class, Cost};
 use tidegate_engine::Request;

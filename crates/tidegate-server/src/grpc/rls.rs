@@ -641,8 +641,8 @@ fn left(report: LimitReport) -> Left {
 }
 
 /// The request that carries the limits of descriptors: as the first of them describes it (class,
-/// tenant, attempt, deadline), with the feature, the ticket, the resource with the operation there, and
-/// the access that one of them names.
+/// tenant, attempt, deadline), with the feature, the ticket, the resource and the access that one
+/// of them names. The operation comes from the descriptor with the resource.
 fn carrier<'a>(
     domain: &'a str,
     lines: impl Iterator<Item = &'a DescriptorLine<'a>>,

@@ -115,11 +115,11 @@ async fn a_message_that_cannot_be_taken_is_answered_with_what_to_do() {
         concat!(
             "400\n",
             "content-type: application/problem+json\n",
-            "content-length: 309\n",
+            "content-length: 319\n",
             "\n",
             r#"{"type":"about:blank","title":"Bad Request","status":400,"error":"malformed_body","#,
             r#""detail":"unknown field `atributes`, expected one of `namespace`, `attributes`, `cost`, `class`, `feature`, "#,
-            r#"`resource`, `access`, `peek`, `wait_ms`","fix":"did you mean \"attributes\"?","field":"atributes","#,
+            r#"`resource`, `ticket`, `access`, `peek`, `wait_ms`","fix":"did you mean \"attributes\"?","field":"atributes","#,
             r#""line":1,"column":30}"#,
         )
     );
