@@ -75,18 +75,21 @@ export class Client {
     await this.#wait(pauseMs);
     patienceMs -= pauseMs;
     let answer;
+    let ticket;
     let gaveUp = "";
     for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
-      answer = await this.#send(url, method, body, headers, attempt);
+      answer = await this.#send(url, method, body, headers, attempt, ticket);
       if (answer.status !== 429 && answer.status !== 503) break;
       this.counts.refused += 1;
       const retryAfter = retryAfterMs(answer.headers, now());
-      const waitMs = (retryAfter ?? 0) + this.#backoffMs(attempt);
+      ticket = answer.headers.get("tidegate-ticket");
+      // The seconds of tickets are spread already, and each is reserved for its bearer.
+      const waitMs = (retryAfter ?? 0) + (ticket ? 0 : this.#backoffMs(attempt));
       if (isNever(answer)) gaveUp = "the same request is never admitted";
       else if (!mayRepeat(method, answer, retryAfter)) gaveUp = "the request may have been processed";
       else if (attempt + 1 === attemptsMax) gaveUp = `${attemptsMax} attempts were refused`;
       else if (waitMs > patienceMs) gaveUp = `the next attempt is ${(waitMs / 1000).toFixed(1)} s away`;
-      else if (!budget.take()) gaveUp = "the retry budget is empty";
+      else if (!ticket && !budget.take()) gaveUp = "the retry budget is empty";
       if (gaveUp) break;
       await this.#wait(waitMs);
       patienceMs -= waitMs;
@@ -102,9 +105,10 @@ export class Client {
     return { ...answer, gaveUp };
   }
 
-  async #send(url, method, body, headers, attempt) {
+  async #send(url, method, body, headers, attempt, ticket) {
     const sent = new Headers(headers);
     if (attempt > 0) sent.set("tidegate-attempt", String(attempt));
+    if (ticket) sent.set("tidegate-ticket", ticket);
     const signal = AbortSignal.timeout(this.#settings.timeoutMs);
     const response = await fetch(url, { method, body, headers: sent, signal });
     return { status: response.status, headers: response.headers, body: await response.text() };

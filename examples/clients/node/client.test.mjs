@@ -17,9 +17,11 @@ const dateAt = (ms) => new Date(ms).toUTCString();
 /** Answers request number n with `answers[n]`, the last one again and again. */
 async function serve(t, ...answers) {
   const seen = [];
+  const tickets = [];
   const server = createServer((request, response) => {
     const { status, headers = {}, body = "" } = answers[Math.min(seen.length, answers.length - 1)];
     seen.push(request.headers["tidegate-attempt"]);
+    tickets.push(request.headers["tidegate-ticket"]);
     response.sendDate = false;
     request.resume().on("end", () => response.writeHead(status, headers).end(body));
   });
@@ -28,7 +30,7 @@ async function serve(t, ...answers) {
     server.closeAllConnections();
     server.close();
   });
-  return { seen, url: `http://127.0.0.1:${server.address().port}/` };
+  return { seen, tickets, url: `http://127.0.0.1:${server.address().port}/` };
 }
 
 function clientWith(settings = {}) {
@@ -43,6 +45,17 @@ test("seconds are waited in full and jitter is added", async (t) => {
   assert.equal((await client.call(url)).status, 200);
   assert.deepEqual([waits, seen], [[3050], [undefined, "1"]]);
   assert.deepEqual(client.counts, { admitted: 1, refused: 1, retried: 1, gave_up: 0, waited_ms: 3050 });
+});
+
+test("a ticket is shown after its wait without jitter and takes nothing from the budget", async (t) => {
+  const deferred = (seconds, ticket) => {
+    return { status: 503, headers: { "retry-after": String(seconds), "tidegate-ticket": ticket } };
+  };
+  const last = { status: 503, headers: { "retry-after": "1" } };
+  const { url, tickets } = await serve(t, deferred(20, "one"), deferred(3, "two"), last, OK);
+  const { client, waits } = clientWith({ budget: new RetryBudget({ ratio: 0, reserve: 1 }) });
+  assert.equal((await client.call(url)).status, 200);
+  assert.deepEqual([waits, tickets], [[20_000, 3_000, 1_200], [undefined, "one", "two", undefined]]);
 });
 
 test("a date is compared with the date of the answer", async (t) => {

@@ -94,13 +94,16 @@ class Client:
         pause_s, self._pause_s = min(self._pause_s, patience_s), 0.0
         self._wait(pause_s)
         patience_s -= pause_s
+        ticket = None
         for attempt in range(self.attempts_max):
-            answer = self._send(url, method, body, headers, attempt)
+            answer = self._send(url, method, body, headers, attempt, ticket)
             if answer.status not in (429, 503):
                 break
             self.counts.refused += 1
             retry_after_s = retry_after(answer.headers, self._now())
-            wait_s = (retry_after_s or 0.0) + self._backoff(attempt)
+            ticket = answer.headers.get("tidegate-ticket")
+            # The seconds of tickets are spread already, and each is reserved for its bearer.
+            wait_s = (retry_after_s or 0.0) + (0.0 if ticket else self._backoff(attempt))
             if is_never(answer):
                 answer.gave_up = "the same request is never admitted"
             elif not may_repeat(method, answer, retry_after_s):
@@ -109,7 +112,7 @@ class Client:
                 answer.gave_up = f"{self.attempts_max} attempts were refused"
             elif wait_s > patience_s:
                 answer.gave_up = f"the next attempt is {wait_s:.1f} s away"
-            elif not self.budget.take():
+            elif not ticket and not self.budget.take():
                 answer.gave_up = "the retry budget is empty"
             if answer.gave_up:
                 break
@@ -124,10 +127,12 @@ class Client:
             answer.gave_up = answer.gave_up or f"status {answer.status} is not repeated"
         return answer
 
-    def _send(self, url, method, body, headers, attempt):
+    def _send(self, url, method, body, headers, attempt, ticket):
         request = urllib.request.Request(url, data=body, method=method, headers=dict(headers or {}))
         if attempt > 0:
             request.add_header("tidegate-attempt", str(attempt))
+        if ticket:
+            request.add_header("tidegate-ticket", ticket)
         try:
             with urllib.request.urlopen(request, timeout=self.timeout_s) as response:
                 return Answer(response.status, lower(response.headers), response.read(BODY_BYTES_MAX))

@@ -22,7 +22,7 @@ class Script(HTTPServer):
 
     def __init__(self, answers):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.answers, self.seen = answers, []
+        self.answers, self.seen, self.tickets = answers, [], []
         self.url = f"http://127.0.0.1:{self.server_port}/"
 
 
@@ -32,6 +32,7 @@ class Handler(BaseHTTPRequestHandler):
         script = self.server
         status, headers, body = script.answers[min(len(script.seen), len(script.answers) - 1)]
         script.seen.append(self.headers.get("tidegate-attempt"))
+        script.tickets.append(self.headers.get("tidegate-ticket"))
         self.send_response_only(status)
         for name, value in {"content-length": len(body), **headers}.items():
             self.send_header(name, str(value))
@@ -73,6 +74,17 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(self.waits, [3.05])
         self.assertEqual(server.seen, [None, "1"])
         self.assertEqual(vars(client.counts), {"admitted": 1, "refused": 1, "retried": 1, "gave_up": 0, "waited_ms": 3050})
+
+    def test_a_ticket_is_shown_after_its_wait_without_jitter_and_takes_nothing_from_the_budget(self):
+        server = self.serve(
+            answer(503, {"retry-after": 20, "tidegate-ticket": "one"}),
+            answer(503, {"retry-after": 3, "tidegate-ticket": "two"}),
+            answer(503, {"retry-after": 1}),
+            OK,
+        )
+        client = self.client(budget=RetryBudget(ratio=0.0, reserve=1.0))
+        self.assertEqual(client.call(server.url).status, 200)
+        self.assertEqual((self.waits, server.tickets), ([20.0, 3.0, 1.2], [None, "one", "two", None]))
 
     def test_a_date_is_compared_with_the_date_of_the_answer(self):
         dates = {"date": formatdate(NOW - 500, usegmt=True), "retry-after": formatdate(NOW - 493, usegmt=True)}
