@@ -67,8 +67,8 @@ pub use namespace::NamespaceConfig;
 pub use rate::{Rate, RateError};
 pub use refusal::{Plane, Reason, Refusal, RefusalFields, Retry, Violated};
 pub use refusal_details::{
-    AccessOperation, BindingSignal, CapacityDetails, FeatureDetails, OverloadDetails, OverloadMechanism,
-    RefusalDetails,
+    AccessOperation, BindingSignal, CapacityDetails, DeferralTicket, FeatureDetails, OverloadDetails,
+    OverloadMechanism, RefusalDetails,
 };
 pub use refusal_view::{RefusalView, ScopeView};
 pub use request_outcome::RequestOutcome;

@@ -5,6 +5,9 @@
 use core::fmt;
 use std::sync::Arc;
 
+use crate::text::Text;
+use crate::time::Timestamp;
+
 /// The facts behind a refusal, by the plane that refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -151,6 +154,29 @@ pub struct OverloadDetails {
     pub cursor: u16,
     /// The signal that made the mechanism refuse.
     pub binding_signal: BindingSignal,
+    /// The ticket with which the request may come back; `None` where it is not deferred.
+    pub ticket: Option<Box<DeferralTicket>>,
+}
+
+/// A ticket for a second that is reserved for its bearer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeferralTicket {
+    /// Its text, at most 256 bytes of URL-safe base64.
+    pub text: Text,
+    /// The instant from which it is honoured.
+    pub not_before: Timestamp,
+    /// The instant from which it is not honoured any more.
+    pub expires: Timestamp,
+    /// How often the request was deferred, this time included; at least 1.
+    pub deferrals: u8,
+}
+
+impl DeferralTicket {
+    /// A ticket with this text for this time.
+    pub const fn new(text: Text, not_before: Timestamp, expires: Timestamp, deferrals: u8) -> Self {
+        Self { text, not_before, expires, deferrals }
+    }
 }
 
 impl OverloadDetails {
@@ -161,7 +187,7 @@ impl OverloadDetails {
         cursor: u16,
         binding_signal: BindingSignal,
     ) -> Self {
-        Self { resource, mechanism, cursor, binding_signal }
+        Self { resource, mechanism, cursor, binding_signal, ticket: None }
     }
 }
 
@@ -175,6 +201,8 @@ pub enum OverloadMechanism {
         /// cohort of its tenant.
         level: u16,
     },
+    /// It has a ticket and came before its time.
+    Ticket,
     /// All places in flight are taken, or claimed by requests that wait for one.
     InFlight,
     /// All streams of the resource are open, or all of the namespace's part of them.
@@ -191,10 +219,12 @@ pub enum OverloadMechanism {
 }
 
 impl OverloadMechanism {
-    /// `admission_cursor`, `in_flight`, `streams`, `pace`, `queue_delay`, `queue` or `deadline`.
+    /// `admission_cursor`, `ticket`, `in_flight`, `streams`, `pace`, `queue_delay`, `queue` or
+    /// `deadline`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AdmissionCursor { .. } => "admission_cursor",
+            Self::Ticket => "ticket",
             Self::InFlight => "in_flight",
             Self::Streams => "streams",
             Self::Pace => "pace",
@@ -208,7 +238,8 @@ impl OverloadMechanism {
     pub const fn level(self) -> Option<u16> {
         match self {
             Self::AdmissionCursor { level } => Some(level),
-            Self::InFlight
+            Self::Ticket
+            | Self::InFlight
             | Self::Streams
             | Self::Pace
             | Self::QueueDelay

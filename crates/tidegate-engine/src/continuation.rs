@@ -11,7 +11,7 @@ use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::refusal::ScopeValues;
 use tidegate_core::table::RefundSet;
 use tidegate_core::{Cost, Gate, Reason, Refusal, Text, Timestamp};
-use tidegate_overload::Entrant;
+use tidegate_overload::{Entrant, TicketNumber};
 use tidegate_store::{Answer, Batch, Operation, RequestId, StoreError};
 
 use crate::decision::Step;
@@ -247,4 +247,6 @@ pub(crate) struct Denial {
     pub(crate) returns: u64,
     /// The counters of its limits, as far as they are known.
     pub(crate) counters: Option<Box<KeptCounters>>,
+    /// Its ticket, if it comes in its time.
+    pub(crate) ticket: Option<TicketNumber>,
 }

@@ -49,6 +49,7 @@ use crate::permit::Holds;
 use crate::planes::Planes;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 use crate::stand_ins::StandIns;
+use crate::ticket_office::TicketOffice;
 use crate::waiting_room::Room;
 
 /// The settings that all namespaces of an engine share.
@@ -198,6 +199,7 @@ impl EngineBuilder {
             refunds: RefundKeys::new(REFUND_KEYS_MAX, config.table.seed),
             blocks: KnownBlocks::new(config.table.seed),
             feature_pins: FeaturePins::default(),
+            tickets: TicketOffice::default(),
             batches: AtomicU64::new(1),
             batch_epoch: hasher(config.table.seed).hash_one("batches"),
             generations: AtomicU32::new(0),
@@ -283,6 +285,8 @@ pub(crate) struct Shared {
     pub(crate) blocks: KnownBlocks,
     /// The pins of features.
     pub(crate) feature_pins: FeaturePins,
+    /// The keys of tickets.
+    pub(crate) tickets: TicketOffice,
     /// The control loops of the tables.
     pub(crate) capacity_control: CapacityControl,
     pub(crate) leases: Option<Leases>,
@@ -331,6 +335,7 @@ impl Shared {
             refunds: RefundKeys::new(0, seed),
             blocks: KnownBlocks::new(seed),
             feature_pins: FeaturePins::default(),
+            tickets: TicketOffice::default(),
             batches: AtomicU64::new(1),
             batch_epoch: hasher(seed).hash_one("stand-ins"),
             generations: AtomicU32::new(0),

@@ -58,6 +58,7 @@ mod stand_ins;
 mod sync;
 mod table_leases;
 mod ticket;
+mod ticket_office;
 mod waiting_room;
 
 pub use access_report::{AccessCharge, AccessReport};

@@ -16,7 +16,7 @@ use crate::granted_level::GrantedLevel;
 use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
 use crate::meter::{MeterAccount, PermitAccount, RowsKey, RowsLink};
-use crate::place::{Loan, Place};
+use crate::place::{Loan, Place, SpentTicket};
 use crate::stand_in_handle::StandInHandle;
 
 /// Everything that admitted requests hold, until it is settled, expires or is dropped: those of
@@ -364,6 +364,8 @@ pub(crate) struct RareHolds {
     pub(crate) loan: Option<Loan>,
     /// Its stand-in at a resource in shadow mode.
     pub(crate) stand_in: Option<StandInHandle>,
+    /// The ticket that it has spent.
+    pub(crate) ticket: Option<SpentTicket>,
 }
 
 impl OtherHolds {

@@ -6,6 +6,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
@@ -14,6 +15,7 @@ use tidegate_overload::{
     WaitingRoom,
 };
 
+use crate::place::{HeldTicket, SpentTicket};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 /// How often the first request of a line asks again although nothing of its obstacle was returned:
@@ -55,6 +57,8 @@ struct RoomState {
     bounds: RoomBounds,
     /// The most bytes of all that waits.
     total_bytes: usize,
+    /// The tickets of those that came with one, apart because few do.
+    tickets: BTreeMap<Position, HeldTicket>,
 }
 
 /// The pure room, with the call of each request beside it.
@@ -114,7 +118,12 @@ impl Call {
 impl Room {
     pub(crate) fn new(bounds: RoomBounds) -> Self {
         Self {
-            state: Mutex::new(RoomState { room: WaitingRoom::new(bounds), bounds, total_bytes: usize::MAX }),
+            state: Mutex::new(RoomState {
+                room: WaitingRoom::new(bounds),
+                bounds,
+                total_bytes: usize::MAX,
+                tickets: BTreeMap::new(),
+            }),
             count: AtomicUsize::new(0),
             returns: Returns { count: AtomicU64::new(0) },
             is_draining: AtomicBool::new(false),
@@ -260,7 +269,7 @@ impl Room {
     /// class or a higher one waits; `returns` is as for [`Room::enter`].
     pub(crate) fn join(
         this: &Arc<Self>,
-        mut entrant: Entrant,
+        (mut entrant, ticket): (Entrant, Option<HeldTicket>),
         obstacles: &[Obstacle],
         class: Class,
         returns: u64,
@@ -270,7 +279,7 @@ impl Room {
         match state.room.line_ahead(obstacles.iter().copied(), class) {
             Some(obstacle) => {
                 entrant.obstacle = obstacle;
-                Self::enter_locked(this, state, entrant, returns, now)
+                Self::enter_locked(this, state, (entrant, ticket), returns, now)
             }
             None => RoomAnswer::NoLine,
         }
@@ -280,7 +289,13 @@ impl Room {
     ///
     /// `returns` is what [`Room::returns`] was before the request asked for the last time: if
     /// something was returned since then, the request is called at once.
-    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64, now: Timestamp) -> RoomAnswer {
+    /// The ticket of one that does not wait is good again before the answer is returned.
+    pub(crate) fn enter(
+        this: &Arc<Self>,
+        entrant: (Entrant, Option<HeldTicket>),
+        returns: u64,
+        now: Timestamp,
+    ) -> RoomAnswer {
         Self::enter_locked(this, this.state(), entrant, returns, now)
     }
 
@@ -297,7 +312,7 @@ impl Room {
     fn enter_locked(
         this: &Arc<Self>,
         mut state: MutexGuard<'_, RoomState>,
-        entrant: Entrant,
+        (entrant, ticket): (Entrant, Option<HeldTicket>),
         returns: u64,
         now: Timestamp,
     ) -> RoomAnswer {
@@ -319,6 +334,9 @@ impl Room {
         // It is polled by nobody yet, so that it has no waker.
         let own = reason.zip(state.room.beside_mut(entered.position)).and_then(|(why, call)| call.make(why));
         let is_next = state.room.is_next(entered.position);
+        if let Some(ticket) = ticket {
+            state.tickets.insert(entered.position, ticket);
+        }
         drop(state);
         wake(called.into_iter().flatten().chain(displaced.and_then(|call| call.waker)).chain(own));
         let seat = Seat { room: Some(Arc::clone(this)), position: entered.position };
@@ -360,6 +378,8 @@ pub(crate) struct AtTurn {
     pub(crate) verdict: TurnVerdict,
     /// The thing that it lacks; `None` if it has lost its position.
     pub(crate) obstacle: Option<Obstacle>,
+    /// Whether it came in the time of a ticket.
+    pub(crate) has_ticket: bool,
 }
 
 /// The position of one waiting request, left by dropping it.
@@ -377,30 +397,32 @@ impl Seat {
 
     /// Takes the call of the request, if it was called, and asks whether it is its turn at `now`.
     pub(crate) fn at_turn(&self, now: Timestamp) -> AtTurn {
-        let room = &mut self.room().state().room;
+        let mut state = self.room().state();
+        let has_ticket = state.tickets.contains_key(&self.position);
+        let room = &mut state.room;
         let call = room.beside_mut(self.position).map_or(Some(CallReason::Displaced), Call::take);
         let verdict = match call {
             None | Some(CallReason::Turn) => room.turn(self.position, now),
             Some(CallReason::Displaced | CallReason::Drained) => TurnVerdict::Wait,
         };
-        AtTurn { call, verdict, obstacle: room.obstacle(self.position) }
+        AtTurn { call, verdict, obstacle: room.obstacle(self.position), has_ticket }
     }
 
     /// The request is admitted at `now`: it leaves as one that is served, and its tenant is
-    /// charged. The charge of the fair queue.
-    pub(crate) fn served(mut self, now: Timestamp) -> Option<Cost> {
+    /// charged. The charge of the fair queue, and the ticket with which it came.
+    pub(crate) fn served(mut self, now: Timestamp) -> (Option<Cost>, Option<SpentTicket>) {
         let mut charged = None;
-        self.leave(|room, position| {
+        let ticket = self.leave(|room, position| {
             let served = room.served(position, now);
             charged = served.charged;
             served.called
         });
-        charged
+        (charged, ticket.and_then(HeldTicket::into_spent))
     }
 
     /// The request is refused.
     pub(crate) fn refused(mut self) {
-        self.leave(CallRoom::refused);
+        drop(self.leave(CallRoom::refused));
     }
 
     fn is_called(&self) -> bool {
@@ -445,9 +467,14 @@ impl Seat {
     }
 
     /// Takes the request out of the room, unless it has left or was displaced, and calls the next.
-    fn leave(&mut self, take: impl FnOnce(&mut CallRoom, Position) -> Option<Position>) {
-        let Some(room) = self.room.take() else { return };
+    /// The ticket with which it came.
+    fn leave(
+        &mut self,
+        take: impl FnOnce(&mut CallRoom, Position) -> Option<Position>,
+    ) -> Option<HeldTicket> {
+        let room = self.room.take()?;
         let mut state = room.state();
+        let ticket = state.tickets.remove(&self.position);
         if let Some(call) = state.room.beside_mut(self.position) {
             let own = call.waker.take();
             let next = take(&mut state.room, self.position);
@@ -457,12 +484,13 @@ impl Seat {
             drop(own);
             wake(waker);
         }
+        ticket
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.leave(CallRoom::leave);
+        drop(self.leave(CallRoom::leave));
     }
 }
 

@@ -97,6 +97,14 @@ impl RequestLevel {
         Self { namespace, class, cohort: (level_of(class, tenant, seed, now) % COHORTS) as u8 }
     }
 
+    /// The level of a request of the same class that is so many cohorts higher, at most the highest
+    /// one of the class.
+    #[must_use]
+    pub fn raised_by(self, cohorts: u8) -> Self {
+        let highest = COHORTS as u8 - 1;
+        Self { cohort: self.cohort.saturating_add(cohorts).min(highest), ..self }
+    }
+
     /// The number of the namespace of the request.
     pub const fn namespace(self) -> u32 {
         self.namespace

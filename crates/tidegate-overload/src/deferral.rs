@@ -12,6 +12,8 @@ pub(crate) mod foreign_tickets;
 pub(crate) mod forgotten_slots;
 pub(crate) mod part_hints;
 pub(crate) mod pulled_front;
+pub(crate) mod resource_deferral;
+pub(crate) mod shown_capacity;
 pub(crate) mod slot_book;
 pub(crate) mod slot_index;
 pub(crate) mod slot_room;

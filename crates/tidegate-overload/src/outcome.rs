@@ -30,6 +30,9 @@ pub enum OfferOutcome {
     /// It would have waited, but the waiting room was full, or a request of a higher class took its
     /// position there.
     QueueFull,
+    /// It was refused with a ticket for a time that is reserved for it, whatever would have refused
+    /// it otherwise.
+    Deferred,
     /// The feature that it is for is off.
     Disabled,
     /// Its deadline was over or could not be met.
@@ -56,7 +59,7 @@ pub enum OfferOutcome {
 
 impl OfferOutcome {
     /// All outcomes.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Admitted,
         Self::Shed,
         Self::QueueDelay,
@@ -67,6 +70,7 @@ impl OfferOutcome {
         Self::Throttled,
         Self::Unavailable,
         Self::QueueFull,
+        Self::Deferred,
         Self::Disabled,
         Self::Expired,
         Self::Cancelled,
@@ -129,7 +133,8 @@ impl OfferOutcome {
             (_, RequestOutcome::Admitted) => Self::Admitted,
             (_, RequestOutcome::Denied) => Self::Denied,
             (_, RequestOutcome::Throttled) => Self::Throttled,
-            (_, RequestOutcome::Shed | RequestOutcome::Deferred) => Self::Shed,
+            (_, RequestOutcome::Shed) => Self::Shed,
+            (_, RequestOutcome::Deferred) => Self::Deferred,
             (_, RequestOutcome::Disabled) => Self::Disabled,
             (_, RequestOutcome::Expired) => Self::Expired,
             (_, RequestOutcome::Unavailable) => Self::Unavailable,
@@ -155,6 +160,7 @@ impl OfferOutcome {
             | Self::NoPlace
             | Self::NoStream
             | Self::QueueFull => RequestOutcome::Shed,
+            Self::Deferred => RequestOutcome::Deferred,
             Self::Denied => RequestOutcome::Denied,
             Self::Throttled => RequestOutcome::Throttled,
             Self::Unavailable => RequestOutcome::Unavailable,

@@ -8,6 +8,7 @@ use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::RequestLevel;
 use crate::cursor::hash::{find_hashed, keyed_hash};
+use crate::deferral::ticket_number::TicketIssuer;
 use crate::fault::Fault;
 use crate::features::feature_set::FeatureSet;
 use crate::levels::signal::{PushedValue, SignalError};
@@ -133,6 +134,8 @@ pub(crate) struct SharedState {
     due: Mutex<Option<Timestamp>>,
     /// Relaxed: planes are changed one after the other.
     members: AtomicU64,
+    /// The name under which resources sell tickets.
+    issuer: Mutex<TicketIssuer>,
 }
 
 impl SharedState {
@@ -163,11 +166,13 @@ impl Overload {
                 last_ns: AtomicU64::new(0),
                 due: Mutex::new(None),
                 members: AtomicU64::new(1),
+                issuer: Mutex::default(),
             })
         });
         for (index, slot) in resources.iter().enumerate() {
             let has_features = features.by_resource.iter().any(|(id, _)| id.index() == index);
             slot.resource.set_has_features(has_features);
+            slot.resource.set_ticket_issuer(*lock(&shared.issuer));
         }
         Self {
             by_name: by_name.into(),
@@ -375,8 +380,19 @@ impl Overload {
     /// is admitted and counts as served.
     #[inline]
     pub fn pace(&self, record: &mut RequestRecord, now: Timestamp) -> Option<Shed> {
+        let resource = self.resource(record.resource());
+        self.paced(record, resource.paces(record.level(), now), now)
+    }
+
+    /// [`Overload::pace`] for a request with a ticket, which is ahead of those without.
+    pub fn pace_ticket(&self, record: &mut RequestRecord, now: Timestamp) -> Option<Shed> {
+        let resource = self.resource(record.resource());
+        self.paced(record, resource.paces_ticket(record.level(), now), now)
+    }
+
+    #[inline]
+    fn paced(&self, record: &mut RequestRecord, verdict: PaceVerdict, now: Timestamp) -> Option<Shed> {
         let (resource, level) = (self.resource(record.resource()), record.level());
-        let verdict = resource.paces(level, now);
         if verdict != PaceVerdict::Ahead {
             resource.count_served(level);
             let is_known = verdict == PaceVerdict::InPace;
@@ -589,6 +605,13 @@ impl Overload {
         let members = members.max(1);
         self.shared.members.store(members.into(), Ordering::Relaxed);
         self.resources.iter().for_each(|slot| slot.resource.set_members(members));
+    }
+
+    /// Sets the name under which the resources sell tickets that have sold none yet: the member and
+    /// its start.
+    pub fn set_ticket_issuer(&self, issuer: TicketIssuer) {
+        self.resources.iter().for_each(|slot| slot.resource.set_ticket_issuer(issuer));
+        *lock(&self.shared.issuer) = issuer;
     }
 
     /// Whether [`Overload::tick`] would change something at `now`.

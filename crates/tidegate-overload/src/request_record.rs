@@ -59,6 +59,12 @@ impl RequestRecord {
         self.level
     }
 
+    /// The same request at another level, before anything is counted of it.
+    #[must_use]
+    pub const fn at_level(self, level: RequestLevel) -> Self {
+        Self { level, ..self }
+    }
+
     /// Whether anything is counted of it, so that it has to be [ended](crate::Overload::end).
     #[inline]
     pub fn is_counted(&self) -> bool {

@@ -1,5 +1,6 @@
 //! One protected resource: its places in flight, its cursor, and the sums its ticks work with.
 
+mod deferral;
 mod pace;
 mod place_advice;
 mod place_control;
@@ -24,6 +25,7 @@ use crate::cursor::marginal_rank::MarginalRank;
 use crate::cursor::namespace_cursor::NamespaceCursor;
 use crate::cursor::namespace_slots::{NamespaceSlots, NamespaceTick};
 use crate::cursor::{Cursor, RequestLevel};
+use crate::deferral::resource_deferral::{Deferral, DeferralTick, HARD, deferral_word};
 use crate::features::resource_load::{ResourceLoad, WorstPressure};
 use crate::levels::level_control::{LevelControl, LevelInput};
 use crate::levels::load_level::{LevelThresholds, LoadLevel};
@@ -105,6 +107,10 @@ pub struct Resource {
     /// The places whose end only their callers tell, and how many of them have expired.
     unsettled: Mutex<UnsettledPlaces>,
     places_expired: AtomicU64,
+    /// The classes that are deferred, a bit each, and [`HARD`]. Relaxed: one word, ordered with
+    /// nothing.
+    deferral_word: AtomicU8,
+    deferral: Mutex<Deferral>,
     control: Mutex<ResourceControl>,
 }
 
@@ -236,6 +242,8 @@ impl Resource {
             shed: AtomicU64::new(0),
             unsettled: Mutex::new(UnsettledPlaces::default()),
             places_expired: AtomicU64::new(0),
+            deferral_word: AtomicU8::new(deferral_word(config.defer.as_ref(), false)),
+            deferral: Mutex::new(Deferral::new(config.defer)),
             control: Mutex::new(control),
         }
     }
@@ -268,6 +276,8 @@ impl Resource {
             control.advice = AdviceState::default();
         }
         (control.whole, control.config) = (*whole, config);
+        lock(&self.deferral).reconfigure(config.defer);
+        self.note_deferral(control);
         self.streams.set_max(config.streams_max);
         control.levels.reconfigure(config.levels);
         self.adaptive.reconfigure(config.adaptive);
@@ -279,6 +289,16 @@ impl Resource {
         } else if control.instances.is_none() {
             self.set_places(control, self.adaptive.places(config.in_flight_max));
         }
+    }
+
+    /// The name; `None` for the default resource.
+    pub const fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
+
+    /// The signal that put the cursor where it is.
+    pub fn binding_signal(&self) -> BindingSignal {
+        signal_of(self.binding_signal.load(Ordering::Relaxed))
     }
 
     /// The bounds on what waits for it.
@@ -481,8 +501,8 @@ impl Resource {
     /// The refusal of a request below the cursor of its namespace.
     #[cold]
     pub(crate) fn below_cursor(&self, level: RequestLevel) -> Shed {
-        let signal = signal_of(self.binding_signal.load(Ordering::Relaxed));
-        self.refusal(OverloadMechanism::AdmissionCursor { level: level.number() }, signal, level)
+        let mechanism = OverloadMechanism::AdmissionCursor { level: level.number() };
+        self.refusal(mechanism, self.binding_signal(), level)
     }
 
     /// The refusal of a request for want of a place.
@@ -618,6 +638,9 @@ impl Resource {
         self.bound_places(&mut control, now);
         self.bound_parts(&mut control, &namespaces, now);
         self.tick_level(&mut control, &measures, now);
+        if control.config.defer.is_some() {
+            self.tick_deferral(&control, &measures, now);
+        }
         if control.has_features {
             control.feature_load = Some(self.feature_load(&control, &measures));
         }

@@ -6,6 +6,7 @@ use tidegate_core::{Class, Timestamp};
 
 use crate::advice::concurrency_advice::ConcurrencyAdvice;
 use crate::cursor::Cursor;
+use crate::deferral::resource_deferral::DeferralStats;
 use crate::levels::load_level::LoadLevel;
 use crate::levels::signal::SignalStats;
 use crate::outcome::{ClassStats, OfferOutcome};
@@ -21,7 +22,7 @@ use crate::resource_id::ResourceId;
 ///
 /// ```text
 /// offered == admitted + shed + queue_delay + out_of_pace + no_place + no_stream + denied + throttled
-///          + queue_full + disabled + expired + cancelled + failed + undecided
+///          + queue_full + deferred + disabled + expired + cancelled + failed + undecided
 ///          + those that a shadow resource would have refused
 /// ```
 ///
@@ -67,6 +68,8 @@ pub struct ResourceStats<'a> {
     pub retry_after: Duration,
     /// The latency of the work, as its ends report it.
     pub latency: LatencyStats,
+    /// Its tickets; `None` where requests are not deferred.
+    pub deferral: Option<DeferralStats>,
     /// Advice to change its places; see [`Resource::advice`].
     pub advice: Option<ConcurrencyAdvice>,
     /// The load level.
@@ -108,6 +111,7 @@ impl<'a> ResourceStats<'a> {
             demand: resource.demand(),
             retry_after: resource.retry_after(),
             latency: resource.latency.stats(),
+            deferral: resource.deferral_stats(now),
             advice: resource.advice(),
             classes,
         }

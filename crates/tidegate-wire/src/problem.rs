@@ -16,6 +16,7 @@ use tidegate_core::{
     RefusalView, Retry, Timestamp,
 };
 
+use crate::headers::ShownTicket;
 use crate::problem_details::{CapacityBody, OverloadBody};
 use crate::reason::{Meaning, RetryKind};
 use crate::retry_after::{millis, millis_of};
@@ -85,6 +86,18 @@ pub struct RefusalBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "off"))]
     feature_level: Option<&'a str>,
+    /// The ticket with which the request may come back; only with the reason `deferred`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    ticket: Option<&'a str>,
+    /// The instant from which the ticket is honoured; only with `ticket`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(example = "2026-11-20T20:40:00.25Z"))]
+    not_before: Option<String>,
+    /// The instant from which the ticket is not honoured any more; only with `ticket`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(example = "2026-11-20T20:40:05.25Z"))]
+    expires: Option<String>,
 }
 
 /// One violated limit.
@@ -138,6 +151,9 @@ impl<'a> RefusalBody<'a> {
         let problem = Meaning::from_reason(refusal.reason()).problem;
         let details = refusal.details.as_deref();
         let feature = details.and_then(RefusalDetails::feature);
+        let shown = ShownTicket::from_refusal(details);
+        let ticket = shown.as_ref().map(|shown| shown.text);
+        let (not_before, expires) = shown.map(|shown| (shown.not_before, shown.expires)).unzip();
         Self {
             r#type: problem.uri(),
             title: problem.title_at(status),
@@ -168,6 +184,9 @@ impl<'a> RefusalBody<'a> {
             overload: details.and_then(RefusalDetails::overload).map(OverloadBody::from_details),
             feature: feature.map(|one| &*one.feature),
             feature_level: feature.map(|one| &*one.level),
+            ticket,
+            not_before,
+            expires,
         }
     }
 }
@@ -291,6 +310,7 @@ fn overload(
         OverloadMechanism::AdmissionCursor { .. } => {
             write!(out, " sheds requests of this importance: {}", details.binding_signal.as_str())
         }
+        OverloadMechanism::Ticket => out.write_str(": the ticket is for a later time"),
         OverloadMechanism::InFlight if in_flight_max == 1 => out.write_str(": the only place is taken"),
         OverloadMechanism::InFlight => write!(out, ": all {in_flight_max} places are taken"),
         OverloadMechanism::Streams if in_flight_max == 1 => out.write_str(": the only stream is open"),

@@ -8,3 +8,4 @@ mod override_changes;
 mod plane_changes;
 pub(super) mod reload;
 pub(super) mod tick;
+mod tickets;

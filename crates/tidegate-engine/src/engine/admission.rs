@@ -1,6 +1,6 @@
 //! Admission: the walk of the planes that every request makes, and the way back.
 //!
-//! 1. Read only: the deadline, the level of the feature, the admission cursor.
+//! 1. Read only: the deadline, the ticket, the level of the feature, the admission cursor.
 //! 2. Local limits, then leases; charged.
 //! 3. Capacity units, charged.
 //! 4. A place in flight. Where none is free at step 1, steps 2 and 3 are looked at only.
@@ -14,6 +14,7 @@ mod capacity;
 mod carried;
 mod cursor;
 mod deadline;
+pub(crate) mod deferral;
 #[cfg(test)]
 mod even_cost;
 pub(crate) mod exact_limit;
@@ -31,13 +32,14 @@ mod settlement;
 pub(crate) mod store;
 pub(crate) mod store_silence;
 mod table_tokens;
+pub(crate) mod ticket;
 pub(crate) mod waited;
 
 use core::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use smallvec::smallvec;
-use tidegate_core::{Gate, RequestOutcome, Timestamp};
+use tidegate_core::{Gate, Reason, RequestOutcome, Timestamp};
 use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
 use self::answer::{Answer, Mode, Stop, WalkStep};
@@ -75,6 +77,11 @@ impl Engine {
         let stop = 'planes: {
             if let Err(stop) = deadline::step(self, located, mode, holds, now)
                 && let Err(stop) = heard(WalkStep::Deadline, stop, mode, located)
+            {
+                break 'planes stop;
+            }
+            if let Err(stop) = ticket::step(self, located, mode, holds, now)
+                && let Err(stop) = heard(WalkStep::Ticket, stop, mode, located)
             {
                 break 'planes stop;
             }
@@ -170,6 +177,10 @@ impl Engine {
                 Ok(ask_about_one(question, holds.expect(PASSED), origin, now))
             }
             Err(Stop::Refuse(Some(refusal))) => {
+                let refusal = match refusal.reason() {
+                    Reason::OverloadShed | Reason::QueueFull => self.deferred(refusal, request, now),
+                    _ => refusal,
+                };
                 self.decided(None, &located, outcome_of(&refusal), now);
                 Ok(Step::Decided(Decision::Refuse(Refused::from(refusal))))
             }

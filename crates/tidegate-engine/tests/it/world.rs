@@ -264,8 +264,9 @@ impl World {
     /// overload plane.
     pub(crate) fn state(&self) -> (u64, String, String, String) {
         let overload = self.engine.resource_stats(self.now());
-        let overload: Vec<_> =
-            overload.map(|one| (one.in_flight, one.cursor, one.pinned_until, one.undecided())).collect();
+        let overload: Vec<_> = overload
+            .map(|one| (one.in_flight, one.cursor, one.pinned_until, one.undecided(), one.deferral))
+            .collect();
         let features = self.engine.feature_views(self.now());
         let features: Vec<_> = features.into_iter().map(|one| (one.level, one.in_flight)).collect();
         let overload = format!("{overload:?}, features {features:?}, waiting {}", self.engine.waiting());

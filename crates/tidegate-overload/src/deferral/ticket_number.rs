@@ -18,7 +18,7 @@ const SLOT_REMEMBERED: Duration =
     Duration::from_secs(1).saturating_add(TICKET_VALID).saturating_add(MEMBERS_APART);
 
 /// Which calendar sold a ticket: a member of a fleet, since one start of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TicketIssuer {
     /// The member of the fleet.
     pub member: u64,

@@ -37,6 +37,8 @@ const WHOLE: u64 = 1 << 16;
 const GAIN: f64 = 1.0 / 11.0;
 /// Of what a namespace asks for that is within its part so much more is kept free, for chance.
 const CHANCE: f64 = 1.1;
+/// So much work with tickets may come at once beyond what others may, in nanoseconds.
+const TICKET_BURST: u64 = 1_000_000_000;
 /// Less than this a tick is no demand any more.
 const FORGOTTEN: f64 = 1e-3;
 
@@ -290,6 +292,11 @@ impl Pacer {
 
     /// The pace of a request with so many places, at least 1, and the time that it counts for;
     /// `None` where it is not known.
+    /// The time that one request counts for; zero: not known.
+    pub(crate) fn service(&self) -> Duration {
+        Duration::from_nanos(self.service_ns.load(Ordering::Relaxed))
+    }
+
     #[inline]
     fn spacing(&self, own: &NamespacePace, places: u64, now: Timestamp) -> Option<(RequestSpacing, u64)> {
         let all = self.service_ns.load(Ordering::Relaxed);
@@ -300,6 +307,20 @@ impl Pacer {
         let interval = interval(service, places);
         // As many at once as there are places take one time of service.
         Some((RequestSpacing { now: now.as_nanos(), interval, burst: all.max(service) }, service))
+    }
+
+    /// [`Pacer::admits`] for a request with a ticket, of which a second's worth more are admitted at
+    /// once: those without are ahead of the pace until this is made up for.
+    pub(crate) fn admits_ticket(&self, own: &NamespacePace, places: u64, now: Timestamp) -> PaceVerdict {
+        let Some((mut of_all, service)) = self.spacing(own, places, now) else { return PaceVerdict::Unknown };
+        of_all.burst = of_all.burst.saturating_add(TICKET_BURST);
+        if !of_all.take(&self.due_ns) {
+            own.refused.fetch_add(1, Ordering::Relaxed);
+            return PaceVerdict::Ahead;
+        }
+        own.admitted.fetch_add(1, Ordering::Relaxed);
+        self.admitted.fetch_add(service, Ordering::Relaxed);
+        PaceVerdict::InPace
     }
 
     /// Takes back a request that was in pace and did not go ahead after all.

@@ -28,6 +28,11 @@ impl Resource {
         self.pacer.admits(self.namespaces.pace(level.namespace()), self.in_flight.max(), now)
     }
 
+    /// The same for a request with a ticket.
+    pub(crate) fn paces_ticket(&self, level: RequestLevel, now: Timestamp) -> PaceVerdict {
+        self.pacer.admits_ticket(self.namespaces.pace(level.namespace()), self.in_flight.max(), now)
+    }
+
     /// Whether it would be.
     pub(crate) fn would_pace(&self, level: RequestLevel, now: Timestamp) -> bool {
         self.pacer.would_admit(self.namespaces.pace(level.namespace()), self.in_flight.max(), now)

@@ -21,8 +21,9 @@ use crate::protocol::Protocol;
 pub(crate) const OVERRIDE: &str = "override";
 
 /// The mechanisms of the overload plane, which stand in the place of a limit.
-pub(crate) const MECHANISMS: [&str; 7] = [
+pub(crate) const MECHANISMS: [&str; 8] = [
     OverloadMechanism::AdmissionCursor { level: 0 }.as_str(),
+    OverloadMechanism::Ticket.as_str(),
     OverloadMechanism::InFlight.as_str(),
     OverloadMechanism::Streams.as_str(),
     OverloadMechanism::Pace.as_str(),

@@ -24,6 +24,7 @@ pub(crate) enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WalkStep {
     Deadline,
+    Ticket,
     Feature,
     Cursor,
     Limits,

@@ -125,6 +125,7 @@ impl Engine {
                 }
                 Stop::Refuse(by_plane) => {
                     let refusal = Refused::by(by_plane, by_limits).into_refusal();
+                    let refusal = self.deferred(refusal, &requests[at], now);
                     let outcome = outcome_of(&refusal);
                     if let Some(demand) = demands[at].take() {
                         demand.end(outcome, now);
@@ -176,7 +177,7 @@ impl Engine {
         let lists: SmallVec<[_; 1]> = owned.iter().map(OwnedRequest::lists).collect();
         let requests: SmallVec<[Request<'_>; 1]> =
             owned.iter().zip(&lists).map(|(one, lists)| one.with(lists)).collect();
-        let waited = Waited { rounds: rounds + 1, landed: &flights, is_offered: false, next_of: None };
+        let waited = Waited { rounds: rounds + 1, landed: &flights, is_offered: false, ..Waited::default() };
         let step = match &requests[..] {
             [request] => {
                 let demand = demands.pop().flatten();

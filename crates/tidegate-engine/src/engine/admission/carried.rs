@@ -134,7 +134,10 @@ impl Engine {
         let hold = CarriedHold { capacity, shared, demand, holds, taken_at: now };
         let refusal = match answer {
             Ok(()) => None,
-            Err(Stop::Refuse(by_plane)) => Some(located.refused(by_plane).into_refusal()),
+            Err(Stop::Refuse(by_plane)) => {
+                let refusal = located.refused(by_plane).into_refusal();
+                Some(self.deferred(refusal, &request, now))
+            }
             Err(Stop::Fail(error)) => {
                 hold.decide(OfferOutcome::Failed, now);
                 return Err(*error);
@@ -384,6 +387,9 @@ impl Drop for CarriedHold {
         let Some(other) = holds.as_mut().and_then(Holds::known_other_mut) else { return };
         if let (Some(units), Some(capacity)) = (other.units.take(), &self.capacity) {
             capacity.give_back(units, self.taken_at);
+        }
+        if let Some(ticket) = other.rare.as_mut().and_then(|rare| rare.ticket.take()) {
+            ticket.give_back(self.taken_at);
         }
         if let Some(leases) = &self.shared.leases {
             other.leased.iter().rev().for_each(|charge| leases.undo(charge, self.taken_at));

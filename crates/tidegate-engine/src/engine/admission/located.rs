@@ -6,7 +6,7 @@ use tidegate_capacity::LocatedAccess;
 use tidegate_core::gate::{LocatedCounters, LocatedRequest};
 use tidegate_core::shares::Owner;
 use tidegate_core::{Gate, Refusal, Timestamp, UnreadRefusal};
-use tidegate_overload::{FeatureGrant, FeatureId, RequestRecord, ResourceId};
+use tidegate_overload::{FeatureGrant, FeatureId, RequestRecord, ResourceId, TicketNumber};
 use tidegate_store::Operation;
 
 use super::answer::WalkStep;
@@ -38,6 +38,10 @@ pub(crate) struct Located<'r, 'a> {
     pub(crate) shadow: Option<ResourceId>,
     /// Its feature, if its resource has it.
     pub(crate) feature: Option<LocatedFeature>,
+    /// Its ticket, if it comes in its time.
+    pub(crate) ticket: Option<TicketNumber>,
+    /// Whether the cursor sheds it, and it is to be deferred if nothing but the load refuses it.
+    pub(crate) is_shed: bool,
     /// The counters of its limits, if they were located before the walk.
     pub(crate) counters: Option<&'r LocatedCounters>,
     /// Its limits that a store decides or lends, with their keys. Filled by the local limits, where
@@ -198,6 +202,8 @@ impl Engine {
             waited,
             record,
             feature,
+            ticket: None,
+            is_shed: false,
             counters: None,
             stored: None,
             access: None,

@@ -1,8 +1,11 @@
 //! Step 4: a place in flight of the resource, or its pace where nobody reports the end of the work.
 
-use tidegate_core::Timestamp;
+use std::sync::Arc;
+
+use tidegate_core::{Refusal, Timestamp};
 use tidegate_overload::{
-    Obstacle, Overload, PlaceRefusal, RequestRecord, ResourceId, Shed, StreamPermit, WaitsForPlace,
+    Obstacle, Overload, PlaceRefusal, RequestRecord, ResourceId, Shed, StreamPermit, TicketNumber,
+    WaitsForPlace,
 };
 
 use super::answer::{Answer, Mode, Stop};
@@ -12,7 +15,7 @@ use super::waited::Waited;
 use crate::engine::Engine;
 use crate::granted_level::GrantedLevel;
 use crate::permit::Holds;
-use crate::place::{OverloadPlane, Place};
+use crate::place::{OverloadPlane, Place, SpentTicket};
 use crate::request::Request;
 
 #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
@@ -24,7 +27,7 @@ pub(crate) fn step(
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Answer {
-    let Located { request, waited, record, shadow, feature, .. } = located;
+    let Located { request, waited, record, shadow, feature, ticket, is_shed, .. } = located;
     let (Some(plane), Some(record)) = (&engine.planes.overload, record) else {
         if let (Mode::Charge, Some(resource)) = (mode, *shadow) {
             engine.rehearse(request, resource, holds, now);
@@ -32,6 +35,9 @@ pub(crate) fn step(
         return Ok(());
     };
     let (overload, resource, level) = (&plane.overload, record.resource(), record.level());
+    if *is_shed && let Some(shed) = overload.shed(record) {
+        return Err(Stop::Refuse(Some(shed_by(request.namespace, &shed, request))));
+    }
     // A request that may become a stream too many waits for no place: none would help it.
     let stream = match stream(overload, request, mode, record) {
         Ok(stream) => stream,
@@ -40,7 +46,11 @@ pub(crate) fn step(
     let shed = match mode {
         // It would keep its place: it is paced instead.
         Mode::Charge if !request.end_known => {
-            let shed = overload.pace(record, now);
+            let shed = match ticket {
+                Some(number) if !waited.had_ticket => pace_ticket(plane, record, *number, holds, now),
+                Some(_) => overload.pace_ticket(record, now),
+                None => overload.pace(record, now),
+            };
             if let (None, Some(granted), Some(holds)) = (&shed, granted(*feature), holds) {
                 overload.feature(granted.id).count_units(granted.grant, request.cost.units());
                 holds.other_mut().feature = Some(granted);
@@ -63,6 +73,13 @@ pub(crate) fn step(
                         if let Some(granted) = granted(*feature) {
                             taken.begin_feature(granted);
                             other.feature = Some(granted);
+                        }
+                        // A ticket of a request that waits is spent already.
+                        if let Some(number) = *ticket
+                            && !waited.had_ticket
+                            && !spend(plane, resource, number, Some(holds), now)
+                        {
+                            return Err(Stop::Refuse(Some(spent(overload, record, request))));
                         }
                     }
                     None
@@ -140,6 +157,9 @@ fn granted(feature: Option<LocatedFeature>) -> Option<GrantedLevel> {
 #[inline]
 pub(crate) fn mode_by_place(engine: &Engine, located: &Located<'_, '_>, mode: Mode) -> Mode {
     let Located { request, record, .. } = located;
+    if located.is_shed {
+        return Mode::Look;
+    }
     if mode == Mode::Charge
         && let (Some(overload), Some(record)) = (engine.overload(), record)
         && request.end_known
@@ -149,6 +169,51 @@ pub(crate) fn mode_by_place(engine: &Engine, located: &Located<'_, '_>, mode: Mo
         return Mode::Look;
     }
     mode
+}
+
+/// Paces a request with a ticket, which is spent if it is in pace.
+#[cold]
+fn pace_ticket(
+    plane: &Arc<OverloadPlane>,
+    record: &mut RequestRecord,
+    number: TicketNumber,
+    holds: &mut Option<Holds>,
+    now: Timestamp,
+) -> Option<Shed> {
+    let (overload, resource) = (&plane.overload, record.resource());
+    if !spend(plane, resource, number, holds.as_mut(), now) {
+        return overload.pace(record, now);
+    }
+    let shed = overload.pace_ticket(record, now);
+    if shed.is_some() {
+        let spent = holds.as_mut().and_then(|holds| holds.other_mut().rare_mut().ticket.take());
+        spent.into_iter().for_each(|spent| spent.give_back(now));
+    }
+    shed
+}
+
+/// Spends the ticket of a request that has passed; whether it was good still.
+#[cold]
+fn spend(
+    plane: &Arc<OverloadPlane>,
+    resource: ResourceId,
+    number: TicketNumber,
+    holds: Option<&mut Holds>,
+    now: Timestamp,
+) -> bool {
+    let spent = SpentTicket::spend(plane, resource, number, now);
+    let is_good = spent.is_some();
+    if let Some(holds) = holds.filter(|_| is_good) {
+        holds.other_mut().rare_mut().ticket = spent;
+    }
+    is_good
+}
+
+/// The refusal of a request whose ticket another one has spent a moment ago.
+#[cold]
+fn spent(overload: &Overload, record: &RequestRecord, request: &Request<'_>) -> Refusal {
+    let shed = overload.refuse(record.resource(), record.level(), PlaceRefusal::Claimed);
+    shed_by(request.namespace, &shed, request)
 }
 
 #[cold]

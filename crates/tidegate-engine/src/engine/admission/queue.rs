@@ -12,7 +12,7 @@ use tidegate_core::gate::LocatedCounters;
 use tidegate_core::{AccessOperation, Class, Gate, Plane, Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use tidegate_overload::{
     ArrivalShed, Entrant, Group, Obstacle, Overload, PlaceRefusal, QueueCounts, QueueShed, RequestRecord,
-    ResourceId, RoomBounds, RoomUse, TurnVerdict,
+    ResourceId, RoomBounds, RoomUse, TicketNumber, TurnVerdict,
 };
 
 use super::answer::{Mode, Stop};
@@ -27,7 +27,7 @@ use crate::engine::{Engine, hasher};
 use crate::error::RequestError;
 use crate::meter_rows::Offered;
 use crate::permit::{Holds, IssuingGate, Permit};
-use crate::place::lacks_in_flight_place;
+use crate::place::{HeldTicket, SpentTicket, lacks_in_flight_place};
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{AtTurn, CallReason, Room, RoomAnswer, Seat};
 
@@ -131,7 +131,8 @@ impl Engine {
             let demand = demand.take().or_else(|| self.demand_at(&of, gate));
             let owned = OwnedRequest::new(request, gate.shared_namespace());
             let counters = self.kept(known, found);
-            return Ok(queued(owned, counters, place, demand, None, Timestamp::MIN, until(request)));
+            let terms = WaitTerms { refusal: None, ask_at: Timestamp::MIN, until: until(request) };
+            return Ok(queued(owned, counters, place, demand, terms));
         }
         let mut located = self.locate(request, (gate, issuer), &waited, now);
         located.counters = counters;
@@ -141,13 +142,16 @@ impl Engine {
             Ok(()) => {
                 let Some(question) = located.question.take() else {
                     if let (Some(seat), Some(holds)) = (seat, &mut holds) {
-                        serve(seat, self.entrant_at_place(gate, request), holds, now);
+                        let entrant = self.entrant_at_place(gate, request);
+                        let entrant = entrant.map(|entrant| entrant.has_ticket(waited.had_ticket));
+                        serve(seat, entrant, holds, now);
                     }
                     self.count_admitted(&located, &mut holds, demand, now);
                     return Ok(Step::Decided(Decision::Admit(Permit::of_one(holds.expect(PASSED)))));
                 };
                 let seat = seat.map(|seat| aside(seat, now));
                 let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request));
+                let entrant = entrant.map(|entrant| entrant.has_ticket(waited.had_ticket));
                 let request = OwnedRequest::new(request, gate.shared_namespace());
                 let waitable = Some(Box::new(WaitableRequest { request, seat, entrant, returns }));
                 let origin = self.origin(&located, gate, demand, waitable, now);
@@ -156,9 +160,11 @@ impl Engine {
             Err(Stop::Refuse(by_plane)) => {
                 let refusal = located.refused(by_plane).into_refusal();
                 let demand = self.demand(demand, &located, now);
+                let ticket = located.ticket;
                 drop(located);
                 let counters = self.kept(known, found);
-                Ok(self.wait_or_refuse(request, Denial { refusal, demand, seat, returns, counters }, now))
+                let denial = Denial { refusal, demand, seat, returns, counters, ticket };
+                Ok(self.wait_or_refuse(request, denial, now))
             }
             Err(Stop::Wait(flights)) => {
                 let demand = self.demand(demand, &located, now);
@@ -210,16 +216,34 @@ impl Engine {
         };
         let counters = keys.into_iter().map(Obstacle::Counter);
         let place = self.resource_of(request).filter(|_| request.end_known);
+        let ticket = located.ticket.and_then(|number| self.held(request, number, now));
         let place = place.filter(|resource| !self.is_shadow(*resource)).map(Obstacle::Place);
+        let place = place.filter(|place| ticket.is_some() || !self.is_deferred_at(*place, request));
         let obstacles: SmallVec<[Obstacle; 4]> =
             counters.chain(self.lines_for_units(request, now)).chain(place).collect();
         let (first, kept) = (*obstacles.first()?, KeptCounters::bytes(located.counters));
-        let entrant = self.new_entrant(gate, request, first, located.record, kept);
+        let entrant =
+            self.new_entrant(gate, request, first, located.record, kept).has_ticket(ticket.is_some());
         let room = &self.shared.room;
-        match Room::join(room, entrant, &obstacles, request.class, returns, now) {
+        match Room::join(room, (entrant, ticket), &obstacles, request.class, returns, now) {
             RoomAnswer::Waits { seat, is_next } => Some((seat, is_next)),
             RoomAnswer::Shed(_) | RoomAnswer::Full | RoomAnswer::NoLine => None,
         }
+    }
+
+    /// The ticket of a request that begins to wait; `None` if it is not good any more.
+    fn held(&self, request: &Request<'_>, number: TicketNumber, now: Timestamp) -> Option<HeldTicket> {
+        let (plane, resource) = (self.planes.overload.as_ref()?, self.resource_of(request)?);
+        let spent = SpentTicket::spend(plane, resource, number, now)?;
+        Some(HeldTicket::new(spent, now))
+    }
+
+    /// Whether a request without a ticket is deferred rather than wait for a place.
+    fn is_deferred_at(&self, obstacle: Obstacle, request: &Request<'_>) -> bool {
+        let Obstacle::Place(id) = obstacle else { return false };
+        let has_keys = || self.shared.tickets.keys().is_some();
+        self.overload().is_some_and(|overload| overload.resource(id).defers_before_queue(request.class))
+            && has_keys()
     }
 
     /// The counters of a request as it keeps them while it waits.
@@ -291,7 +315,7 @@ impl Engine {
         denial: Denial,
         now: Timestamp,
     ) -> Step<'static> {
-        let Denial { refusal, demand, seat, returns, counters } = denial;
+        let Denial { refusal, demand, seat, returns, counters, ticket } = denial;
         let demand = demand.map(Demand::unserved);
         let until = until(request);
         let obstacle = self.obstacle_of(&refusal, request, now);
@@ -300,20 +324,25 @@ impl Engine {
             if let Some(seat) = seat {
                 seat.refused();
             }
-            return refuse_finally(refusal, demand, now);
+            return self.refuse_finally(refusal, request, demand, now);
         };
+        let ticket = ticket.filter(|_| seat.is_none()).and_then(|number| self.held(request, number, now));
+        if seat.is_none() && ticket.is_none() && self.is_deferred_at(obstacle, request) {
+            return self.refuse_finally(refusal, request, demand, now);
+        }
         let answer = if let Some(mut seat) = seat {
             let is_next = seat.moved(obstacle, returns, now);
             RoomAnswer::Waits { seat, is_next }
         } else {
             let kept = KeptCounters::bytes(counters.as_deref().map(|kept| &kept.counters));
             let entrant = self.new_entrant(gate, request, obstacle, self.target_of(gate, request, now), kept);
-            Room::enter(&self.shared.room, entrant, returns, now)
+            let entrant = entrant.has_ticket(ticket.is_some());
+            Room::enter(&self.shared.room, (entrant, ticket), returns, now)
         };
         let (seat, is_next) = match answer {
             RoomAnswer::Waits { seat, is_next } => (seat, is_next),
             RoomAnswer::Shed(ArrivalShed::Hopeless) => {
-                return refuse_finally(self.hopeless(request, until, now), demand, now);
+                return self.refuse_finally(self.hopeless(request, until, now), request, demand, now);
             }
             RoomAnswer::Shed(ArrivalShed::Marginal) => {
                 return self.shed_in_queue(QueueShed::Delay, request, Some(refusal), demand, now);
@@ -324,7 +353,7 @@ impl Engine {
                     Obstacle::Place(_) => self.queue_full(request, now),
                     Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
                 };
-                return refuse_finally(refusal, demand, now);
+                return self.refuse_finally(refusal, request, demand, now);
             }
         };
         if let (Obstacle::Place(_), Some(overload), Some(target)) =
@@ -333,7 +362,8 @@ impl Engine {
             overload.waits_instead(target.resource(), target.level());
         }
         let owned = OwnedRequest::new(request, gate.shared_namespace());
-        queued(owned, counters, (seat, is_next), demand, Some(refusal), ask_at, until)
+        let terms = WaitTerms { refusal: Some(refusal), ask_at, until };
+        queued(owned, counters, (seat, is_next), demand, terms)
     }
 
     /// Goes on with a request that was called, or whose time has come.
@@ -342,7 +372,7 @@ impl Engine {
         let lists = request.lists();
         let mut asked = request.with(&lists);
         let (until, is_repeated) = (until(&asked), asked.attempt > 0);
-        let AtTurn { call, verdict, obstacle } = seat.at_turn(now);
+        let AtTurn { call, verdict, obstacle, has_ticket } = seat.at_turn(now);
         if let Some(Obstacle::Place(resource)) = obstacle
             && self.is_shadow(resource)
             && matches!(call, Some(CallReason::Turn) | None)
@@ -351,15 +381,17 @@ impl Engine {
         }
         match call {
             Some(CallReason::Displaced) => {
-                return refuse_finally(self.queue_full(&asked, now), demand, now);
+                drop(seat);
+                return self.refuse_finally(self.queue_full(&asked, now), &asked, demand, now);
             }
             Some(CallReason::Drained) => {
                 seat.refused();
-                return refuse_finally(self.drained(&asked), demand, now);
+                return self.refuse_finally(self.drained(&asked), &asked, demand, now);
             }
             Some(CallReason::Turn) | None => {}
         }
         if let TurnVerdict::Shed(why) = verdict {
+            drop(seat);
             return self.shed_in_queue(why, &asked, refusal, demand, now);
         }
         let (is_next, is_over) = (verdict == TurnVerdict::Go, now >= until);
@@ -367,11 +399,12 @@ impl Engine {
         match (is_over, refusal) {
             (true, Some(refusal)) if !is_next => {
                 seat.refused();
-                return refuse_finally(refusal, demand, now);
+                return self.refuse_finally(refusal, &asked, demand, now);
             }
             (false, refusal) if !(is_next && is_due) => {
                 drop(lists);
-                return self::queued(request, counters, (seat, is_next), demand, refusal, ask_at, until);
+                let terms = WaitTerms { refusal, ask_at, until };
+                return self::queued(request, counters, (seat, is_next), demand, terms);
             }
             (_, refusal) => {
                 if refusal.is_some() {
@@ -382,7 +415,7 @@ impl Engine {
         let next_of = obstacle.filter(|_| is_next);
         // A repeated attempt that repeats no refusal was offered when it came.
         let is_offered = demand.as_ref().is_some_and(Demand::is_counted) || is_repeated;
-        let waited = Waited { is_offered, next_of, ..Waited::default() };
+        let waited = Waited { is_offered, next_of, had_ticket: has_ticket, ..Waited::default() };
         if is_over {
             // The last attempt; the position is kept until it is decided.
             asked.may_wait_until = None;
@@ -414,6 +447,22 @@ impl Engine {
         })
     }
 
+    /// Refuses a request for good, with a ticket if it is to be deferred. However long it has
+    /// waited, it counts with the outcome of the reason that its answer names.
+    fn refuse_finally(
+        &self,
+        refusal: Refusal,
+        request: &Request<'_>,
+        demand: Option<Demand>,
+        now: Timestamp,
+    ) -> Step<'static> {
+        let refusal = self.deferred(refusal, request, now);
+        if let Some(demand) = demand {
+            demand.end(outcome_of(&refusal), now);
+        }
+        Step::Decided(Decision::Refuse(Refused::from(refusal)))
+    }
+
     /// Refuses a request that its queue sheds.
     fn shed_in_queue(
         &self,
@@ -436,7 +485,8 @@ impl Engine {
             QueueShed::Expired => refusal.or_else(|| shed_by(PlaceRefusal::Claimed)),
             QueueShed::TooLate => Some(self.too_late(request, now)),
         };
-        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request, now)), demand, now)
+        let refusal = refusal.unwrap_or_else(|| self.queue_full(request, now));
+        self.refuse_finally(refusal, request, demand, now)
     }
 
     /// The refusal of a request that would wait for longer than it may, or than leaves time for its
@@ -595,19 +645,13 @@ impl WaitableRequest {
 /// Takes a request out of the room that is admitted: its tenant is charged in the fair queue of the
 /// resource, and the place remembers it for the correction.
 fn serve(seat: Seat, entrant: Option<Entrant>, holds: &mut Holds, now: Timestamp) {
-    let charged = seat.served(now);
+    let (charged, ticket) = seat.served(now);
+    if ticket.is_some() {
+        holds.other_mut().rare_mut().ticket = ticket;
+    }
     if let (Some(place), Some(entrant), Some(charged)) = (holds.place_mut(), entrant, charged) {
         place.charge(entrant.cost(charged));
     }
-}
-
-/// Refuses a request for good. However long it has waited, it counts with the outcome of the reason
-/// that its answer names.
-fn refuse_finally(refusal: Refusal, demand: Option<Demand>, now: Timestamp) -> Step<'static> {
-    if let Some(demand) = demand {
-        demand.end(outcome_of(&refusal), now);
-    }
-    Step::Decided(Decision::Refuse(Refused::from(refusal)))
 }
 
 /// Whether a request waits until its deadline, and not for a span of its own.
@@ -626,6 +670,13 @@ pub(crate) fn until(request: &Request<'_>) -> Timestamp {
     request.may_wait_until.unwrap_or(Timestamp::MIN).min(latest)
 }
 
+/// The last refusal of a request that waits, when it asks again, and until when it waits.
+struct WaitTerms {
+    refusal: Option<Refusal>,
+    ask_at: Timestamp,
+    until: Timestamp,
+}
+
 /// Lets a request wait for its turn. Only the first of a line keeps time; the others go on when
 /// they are called, or their time is over.
 fn queued(
@@ -633,10 +684,9 @@ fn queued(
     counters: Option<Box<KeptCounters>>,
     (seat, is_next): (Seat, bool),
     demand: Option<Demand>,
-    refusal: Option<Refusal>,
-    ask_at: Timestamp,
-    until: Timestamp,
+    terms: WaitTerms,
 ) -> Step<'static> {
+    let WaitTerms { refusal, ask_at, until } = terms;
     let wake_at = if is_next { ask_at.min(until) } else { until };
     let queued = Queued { request, seat, demand, refusal, counters, ask_at, wake_at };
     Step::Ask(Pending(Waiting::Turn(Box::new(queued))))

@@ -36,7 +36,7 @@ pub(crate) fn scope_of(request: &Request<'_>) -> ScopeValues {
 
 /// The bound that refuses a request where no units are counted.
 #[inline]
-fn without_numbers(name: Text, reason: Reason, retry: Retry) -> Violated {
+pub(super) fn without_numbers(name: Text, reason: Reason, retry: Retry) -> Violated {
     Violated { name, reason, retry, limit: 0, remaining: 0, window: None }
 }
 

@@ -197,6 +197,9 @@ impl Engine {
         if let Some(stand_in) = rare.as_mut().and_then(|rare| rare.stand_in.as_mut()) {
             self.end_rehearsed(stand_in, Outcome::Cancelled.into(), now);
         }
+        if let Some(ticket) = rare.as_mut().and_then(|rare| rare.ticket.take()) {
+            ticket.give_back(now);
+        }
         let mut batch = None;
         if let Some(stored) = stored {
             batch = stored.batch.map(|batch| match stored.shared {

@@ -178,7 +178,8 @@ impl Engine {
         {
             let WaitableRequest { request, seat, returns, .. } = *waitable;
             let lists = request.lists();
-            let denial = Denial { refusal, demand: origin.demand.take(), seat, returns, counters: None };
+            let denial =
+                Denial { refusal, demand: origin.demand.take(), seat, returns, counters: None, ticket: None };
             return self.wait_or_refuse(&request.with(&lists), denial, now);
         }
         let first = refused.first().map_or(OfferOutcome::Denied, |(_, refusal)| outcome_of(refusal));

@@ -17,6 +17,8 @@ pub(crate) struct Waited<'a> {
     pub(crate) landed: &'a [Arc<Flight>],
     /// Whether it was offered before, so that the overload plane knows its demand.
     pub(crate) is_offered: bool,
+    /// Whether it came in the time of its ticket, and has waited since.
+    pub(crate) had_ticket: bool,
     /// The obstacle of whose line it is the next, if it has waited in one.
     pub(crate) next_of: Option<Obstacle>,
 }

@@ -1,0 +1,28 @@
+//! The keys and the name of deferral tickets.
+
+use tidegate_overload::TicketIssuer;
+
+use crate::engine::Engine;
+use crate::ticket::{TicketFault, TicketKeys};
+
+impl Engine {
+    /// Sets the keys that sign and verify tickets. `None`, the default: nobody gets a ticket, and
+    /// none counts, whatever the resources' settings are.
+    pub fn set_ticket_keys(&self, keys: Option<TicketKeys>) {
+        self.shared.tickets.set_keys(keys);
+    }
+
+    /// Sets the name under which this member sells tickets from its first one on: its number in the
+    /// fleet, and a number that no other start of it has. To be set before the first request.
+    /// Default zeros, which are enough only where tickets end with the process.
+    pub fn set_ticket_issuer(&self, issuer: TicketIssuer) {
+        if let Some(overload) = self.overload() {
+            overload.set_ticket_issuer(issuer);
+        }
+    }
+
+    /// The tickets that counted for nothing since the start, by the fault.
+    pub fn ticket_faults(&self) -> [(TicketFault, u64); TicketFault::ALL.len()] {
+        self.shared.tickets.faults()
+    }
+}

@@ -1,0 +1,96 @@
+//! Refusals of the overload plane that bring a ticket.
+
+use core::time::Duration;
+
+use tidegate_core::{DeferralTicket, Reason, Refusal, RefusalDetails, Retry, Text, Timestamp};
+use tidegate_overload::{Resource, TicketAsk, TicketState};
+
+use super::ticket::{number_of, subject_of};
+use crate::engine::{Engine, hasher};
+use crate::request::Request;
+use crate::ticket::{TicketKeys, TicketTerms};
+
+/// A ticket whose request found no place in its time is good until it expires: the request is to
+/// come back after this.
+const COME_BACK: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// The final refusal of a request: with a ticket, if the overload plane refuses it and its
+    /// resource defers requests of its class.
+    #[cold]
+    pub(crate) fn deferred(&self, refusal: Refusal, request: &Request<'_>, now: Timestamp) -> Refusal {
+        if !matches!(refusal.reason(), Reason::OverloadShed | Reason::QueueFull) {
+            return refusal;
+        }
+        let Some((overload, id)) = self.overload().zip(self.resource_of(request)) else { return refusal };
+        let resource = overload.resource(id);
+        if !resource.defers(request.class) || overload.is_shadow(id) {
+            return refusal;
+        }
+        let Some(keys) = self.shared.tickets.keys() else { return refusal };
+        let presented = request.ticket.and_then(|_| self.open_ticket(request).ok());
+        if let Some(kept) = presented.and_then(|terms| kept_ticket(resource, request, &terms, now)) {
+            return with(refusal, kept);
+        }
+        let deferrals = presented.map_or(0, |terms| terms.deferrals);
+        let Some(sold) = self.sold_ticket(resource, &keys, request, deferrals, now) else { return refusal };
+        if let Some(terms) = presented {
+            // The new ticket takes the place of the one that was presented.
+            resource.replace_ticket(number_of(&terms), now);
+        }
+        with(refusal, sold)
+    }
+
+    /// A new ticket for a request that was deferred so often before; `None` if the calendar is full.
+    fn sold_ticket(
+        &self,
+        resource: &Resource,
+        keys: &TicketKeys,
+        request: &Request<'_>,
+        deferrals: u8,
+        now: Timestamp,
+    ) -> Option<DeferralTicket> {
+        let tenant = hasher(self.shared.config.table.seed).hash_one((request.namespace, request.tenant));
+        let booking = resource.sell_ticket(TicketAsk { tenant, cost: request.cost.units() }, now)?;
+        let terms = TicketTerms {
+            class: request.class,
+            cost: request.cost,
+            member: booking.number.issuer.member,
+            start: booking.number.issuer.start,
+            slot: booking.number.slot,
+            sequence: booking.number.sequence,
+            not_before: booking.not_before,
+            expires: booking.expires,
+            deferrals: deferrals.saturating_add(1),
+        };
+        let text = keys.seal(&subject_of(request), &terms);
+        Some(DeferralTicket::new(Text::from(text), terms.not_before, terms.expires, terms.deferrals))
+    }
+}
+
+/// The ticket that a request has presented, if it is good for a while still.
+fn kept_ticket(
+    resource: &Resource,
+    request: &Request<'_>,
+    terms: &TicketTerms,
+    now: Timestamp,
+) -> Option<DeferralTicket> {
+    let state = resource.look_at_ticket(number_of(terms), (terms.not_before, terms.expires), now);
+    let come_back = now.saturating_add(COME_BACK);
+    (state == TicketState::Due && come_back < terms.expires).then(|| {
+        let text = Text::from(request.ticket.unwrap_or_default());
+        DeferralTicket::new(text, come_back, terms.expires, terms.deferrals)
+    })
+}
+
+/// A refusal with a ticket.
+fn with(mut refusal: Refusal, ticket: DeferralTicket) -> Refusal {
+    if let Some(first) = refusal.violated.first_mut() {
+        (first.reason, first.retry) = (Reason::Deferred, Retry::At(ticket.not_before));
+    }
+    refusal.retry_hint = None;
+    if let Some(RefusalDetails::Overload(details)) = refusal.details.as_deref_mut() {
+        details.ticket = Some(Box::new(ticket));
+    }
+    refusal
+}

@@ -1,0 +1,128 @@
+//! Step 1: the ticket that a request presents. In its time the cursor lets it pass, and a part of
+//! the resource is reserved for it; before its time the request is told how long it still has to
+//! wait. A ticket that counts for nothing leaves the request as if it had none.
+
+use tidegate_core::{
+    DeferralTicket, OverloadDetails, OverloadMechanism, Reason, Refusal, RefusalDetails, Retry, Text,
+    Timestamp,
+};
+use tidegate_overload::{COHORTS, RequestRecord, Resource, TicketNumber, TicketState};
+
+use super::answer::{Answer, Mode, Stop};
+use super::located::Located;
+use super::refusal::{scope_of, without_numbers};
+use crate::engine::Engine;
+use crate::permit::Holds;
+use crate::request::Request;
+use crate::ticket::{TicketFault, TicketSubject, TicketTerms};
+
+/// Takes no time of a request without a ticket.
+#[expect(clippy::inline_always, reason = "as `Engine::walk`")]
+#[inline(always)]
+pub(crate) fn step(
+    engine: &Engine,
+    located: &mut Located<'_, '_>,
+    mode: Mode,
+    _holds: &mut Option<Holds>,
+    now: Timestamp,
+) -> Answer {
+    if located.request.ticket.is_none() {
+        return Ok(());
+    }
+    presented(engine, located, mode, now)
+}
+
+#[inline(never)]
+fn presented(engine: &Engine, located: &mut Located<'_, '_>, mode: Mode, now: Timestamp) -> Answer {
+    let Located { request, waited, record, ticket, .. } = located;
+    let (Some(overload), Some(record)) = (engine.overload(), record) else { return Ok(()) };
+    let resource = overload.resource(record.resource());
+    if !resource.defers(request.class) {
+        return Ok(());
+    }
+    let is_new = mode == Mode::Charge && !waited.had_ticket;
+    let terms = match engine.open_ticket(request) {
+        Ok(terms) => terms,
+        Err(fault) => {
+            if is_new {
+                engine.shared.tickets.count_fault(fault);
+            }
+            return Ok(());
+        }
+    };
+    let (number, times) = (number_of(&terms), (terms.not_before, terms.expires));
+    let state = if is_new {
+        resource.present_ticket(number, times, now)
+    } else {
+        resource.look_at_ticket(number, times, now)
+    };
+    match state {
+        // It came in time, has spent its ticket, and waits since.
+        _ if waited.had_ticket => hold(record, ticket, number),
+        TicketState::Due => hold(record, ticket, number),
+        TicketState::Early { come_back } => {
+            return Err(Stop::Refuse(Some(early(request, resource, record, &terms, come_back))));
+        }
+        TicketState::Expired => {
+            let cohorts = terms.deferrals.min(resource.max_deferrals());
+            *record = record.at_level(record.level().raised_by(cohorts));
+        }
+        TicketState::Spent | TicketState::NoRoom => {}
+    }
+    Ok(())
+}
+
+/// Lets a request count as one with a ticket: it is of the highest cohort of its class.
+fn hold(record: &mut RequestRecord, ticket: &mut Option<TicketNumber>, number: TicketNumber) {
+    *record = record.at_level(record.level().raised_by(COHORTS as u8));
+    *ticket = Some(number);
+}
+
+/// The refusal of a request that comes before the time of its ticket: the same ticket, and the wait
+/// that is left.
+fn early(
+    request: &Request<'_>,
+    resource: &Resource,
+    record: &RequestRecord,
+    terms: &TicketTerms,
+    come_back: Timestamp,
+) -> Refusal {
+    let retry = Retry::At(come_back);
+    let name = OverloadMechanism::Ticket.as_str();
+    let violated = without_numbers(Text::from_static(name), Reason::Deferred, retry);
+    let mut refusal = Refusal::new(request.namespace, scope_of(request), violated);
+    let mut details = OverloadDetails::new(
+        resource.name().cloned(),
+        OverloadMechanism::Ticket,
+        resource.namespace_cursor(record.level().namespace()).level(),
+        resource.binding_signal(),
+    );
+    let text = Text::from(request.ticket.unwrap_or_default());
+    details.ticket = Some(Box::new(DeferralTicket::new(text, come_back, terms.expires, terms.deferrals)));
+    refusal.details = Some(Box::new(RefusalDetails::Overload(details)));
+    refusal
+}
+
+/// The identity of a ticket at the calendars.
+pub(crate) const fn number_of(terms: &TicketTerms) -> TicketNumber {
+    let issuer = tidegate_overload::TicketIssuer { member: terms.member, start: terms.start };
+    TicketNumber { issuer, slot: terms.slot, sequence: terms.sequence }
+}
+
+/// The names that a ticket of a request is about.
+pub(crate) fn subject_of<'a>(request: &Request<'a>) -> TicketSubject<'a> {
+    TicketSubject {
+        namespace: request.namespace,
+        resource: request.resource,
+        operation: request.operation_or_feature(),
+        tenant: request.tenant,
+    }
+}
+
+impl Engine {
+    /// The promise of the ticket that a request presents.
+    pub(crate) fn open_ticket(&self, request: &Request<'_>) -> Result<TicketTerms, TicketFault> {
+        let keys = self.shared.tickets.keys().ok_or(TicketFault::UnknownKey)?;
+        keys.open(request.ticket.unwrap_or_default(), &subject_of(request), (request.class, request.cost))
+    }
+}

@@ -1,0 +1,33 @@
+//! The keys of tickets in force, and the tickets that count for nothing.
+
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::ticket::{TicketFault, TicketKeys};
+
+/// What selling and verifying tickets needs beside the calendars of the resources, which reloads
+/// keep.
+#[derive(Debug, Default)]
+pub(crate) struct TicketOffice {
+    /// `None`: no tickets are sold, and none counts.
+    keys: Mutex<Option<TicketKeys>>,
+    /// The tickets that counted for nothing, by the fault. Relaxed: numbers for people.
+    faults: [AtomicU64; TicketFault::ALL.len()],
+}
+
+impl TicketOffice {
+    pub(crate) fn set_keys(&self, keys: Option<TicketKeys>) {
+        *lock(&self.keys) = keys;
+    }
+
+    pub(crate) fn keys(&self) -> Option<TicketKeys> {
+        lock(&self.keys).clone()
+    }
+
+    pub(crate) fn count_fault(&self, fault: TicketFault) {
+        self.faults[fault as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The tickets that counted for nothing since the start, by the fault.
+    pub(crate) fn faults(&self) -> [(TicketFault, u64); TicketFault::ALL.len()] {
+        TicketFault::ALL.map(|fault| (fault, self.faults[fault as usize].load(Ordering::Relaxed)))
+    }
+}

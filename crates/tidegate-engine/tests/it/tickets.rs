@@ -1,0 +1,244 @@
+//! Deferral: refused requests get tickets, and come back with them.
+
+use core::time::Duration;
+
+use tidegate_capacity::Capacity;
+use tidegate_core::{
+    Attributes, Class, Cost, DeferralTicket, Limit, Reason, Refusal, RefusalDetails, Retry, Timestamp,
+};
+use tidegate_engine::{
+    Completion, Engine, Event, NamespaceConfig, OfferOutcome, Outcome, Request, TicketFault, TicketKeys,
+};
+use tidegate_overload::{
+    Cursor, DeferralConfig, DeferralStats, LoadLevel, Overload, QueueConfig, ResourceConfig, Share,
+    TicketIssuer,
+};
+
+use crate::world::{NOW, World, bucket, config};
+
+const SECOND: Duration = Duration::from_secs(1);
+const KEY: [u8; 32] = [7; 32];
+const ISSUER: TicketIssuer = TicketIssuer { member: 1, start: 1 };
+
+fn app() -> ResourceConfig {
+    let defer = DeferralConfig { share: Share::HALF, ..DeferralConfig::new([Class::Sheddable]) };
+    ResourceConfig::new(2).queue(QueueConfig::default()).defer(defer)
+}
+
+fn world_of(resource: ResourceConfig) -> World {
+    let one = Limit::new("one", bucket(1, Duration::from_hours(1)));
+    let namespaces = [
+        NamespaceConfig::new("shop", []),
+        NamespaceConfig::new("blog", []),
+        NamespaceConfig::new("once", [one]),
+    ];
+    let engine = Engine::builder(config()).namespaces(namespaces).build().unwrap();
+    let resources = Overload::builder(7).resource("app", resource);
+    let engine = engine.with_planes(Capacity::builder(), resources, NOW).unwrap();
+    engine.set_ticket_keys(Some(TicketKeys::new(&KEY).unwrap()));
+    engine.set_ticket_issuer(ISSUER);
+    World::of(engine)
+}
+
+fn world() -> World {
+    world_of(app())
+}
+
+/// A request of the class that is deferred.
+fn batch(namespace: &str) -> Request<'_> {
+    Request::new(namespace, Attributes::default()).resource("app").class(Class::Sheddable).tenant("ada")
+}
+
+fn ticket_of(refusal: &Refusal) -> DeferralTicket {
+    assert_eq!(refusal.reason(), Reason::Deferred, "{refusal:?}");
+    let details = refusal.details.as_deref().and_then(RefusalDetails::overload).unwrap();
+    let ticket = details.ticket.as_deref().unwrap().clone();
+    assert_eq!(refusal.retry(), Retry::At(ticket.not_before));
+    ticket
+}
+
+fn stats(world: &World) -> DeferralStats {
+    world.stats().deferral.unwrap()
+}
+
+/// An operator lets nothing but the highest class pass for a minute.
+fn close(world: &World) {
+    let until = world.now().saturating_add(60 * SECOND);
+    let pin = Event::Pin { resource: Some("app"), level: Some(Cursor::CLOSED.level()), until };
+    world.engine.event(pin, world.now()).unwrap();
+}
+
+/// Lets time pass until then, with all ticks.
+fn tick_until(world: &World, until: Timestamp) {
+    while world.now() < until {
+        world.advance(Duration::from_millis(100));
+        drop(world.engine.tick(world.now()));
+    }
+}
+
+fn fill(world: &World) -> [tidegate_engine::Permit; 2] {
+    [world.begin(&batch("shop")).admitted(), world.begin(&batch("shop")).admitted()]
+}
+
+#[test]
+fn a_request_without_a_place_gets_a_ticket_and_is_admitted_with_it_once() {
+    let world = world();
+    let held = fill(&world);
+    let ticket = ticket_of(&world.begin(&batch("shop")).refused());
+    assert!(ticket.not_before > world.now() && ticket.deferrals == 1, "{ticket:?}");
+    assert_eq!(world.stats().count(OfferOutcome::Deferred), 1);
+    drop(held);
+    world.advance(ticket.not_before.saturating_since(world.now()));
+    let back = batch("shop").ticket(&ticket.text);
+    let permit = world.begin(&back).admitted();
+    assert_eq!(stats(&world).counts.redeemed, 1);
+    drop(world.engine.settle(permit, Outcome::Succeeded, world.now()));
+    // A second time it is a request without a ticket.
+    drop(world.begin(&back).admitted());
+    let counts = stats(&world).counts;
+    assert_eq!((counts.redeemed, counts.replayed), (1, 1));
+}
+
+#[test]
+fn a_ticket_that_comes_early_gets_the_rest_of_its_wait_and_stays_good() {
+    let world = world();
+    let held = fill(&world);
+    let ticket = ticket_of(&world.begin(&batch("shop")).refused());
+    let back = batch("shop").ticket(&ticket.text);
+    let again = ticket_of(&world.begin(&back).refused());
+    assert_eq!((&again.text, again.not_before), (&ticket.text, ticket.not_before));
+    assert_eq!(stats(&world).counts.early, 1);
+    drop(held);
+    world.advance(ticket.not_before.saturating_since(world.now()));
+    drop(world.begin(&back).admitted());
+    assert_eq!(stats(&world).counts.redeemed, 1);
+}
+
+#[test]
+fn the_cursor_lets_a_ticket_pass_in_its_time_and_sheds_the_request_without_it() {
+    let world = world();
+    close(&world);
+    let ticket = ticket_of(&world.begin(&batch("shop")).refused());
+    world.advance(ticket.not_before.saturating_since(world.now()));
+    drop(world.begin(&batch("shop").ticket(&ticket.text)).admitted());
+    let other = Request::new("shop", Attributes::default()).resource("app").class(Class::SheddablePlus);
+    assert_eq!(world.begin(&other).refused().reason(), Reason::OverloadShed, "its class is not deferred");
+}
+
+#[test]
+fn whoever_is_over_a_limit_of_its_own_is_told_so_and_gets_no_ticket() {
+    let world = world();
+    drop(world.begin(&batch("once")).admitted());
+    for is_shed in [false, true] {
+        if is_shed {
+            close(&world);
+        }
+        let held = (!is_shed).then(|| fill(&world));
+        assert_eq!(world.begin(&batch("once")).refused().reason(), Reason::QuotaExceeded, "{is_shed}");
+        drop(held);
+    }
+    assert_eq!(stats(&world).counts.sold, 0);
+}
+
+#[test]
+fn a_ticket_is_spent_by_an_admission_and_not_by_being_shown() {
+    let world = world();
+    let held = fill(&world);
+    let ticket = ticket_of(&world.begin(&batch("shop")).refused());
+    world.advance(ticket.not_before.saturating_since(world.now()));
+    let back = batch("shop").ticket(&ticket.text);
+    // Without a place it stays good, and its caller is to come back before it expires.
+    let kept = ticket_of(&world.begin(&back).refused());
+    assert_eq!(kept.text, ticket.text);
+    assert!(kept.not_before > world.now() && kept.not_before < ticket.expires);
+    drop(held);
+    // Cancelled before it was served, it is good again.
+    let permit = world.begin(&back).admitted();
+    drop(world.engine.settle(permit, Outcome::Cancelled, world.now()));
+    let counts = stats(&world).counts;
+    assert_eq!((counts.redeemed, counts.given_back), (1, 1));
+    let permit = world.begin(&back).admitted();
+    drop(world.engine.settle(permit, Completion::from(Outcome::Failed), world.now()));
+    assert_eq!(stats(&world).counts.redeemed, 2);
+}
+
+#[test]
+fn an_expired_ticket_brings_a_new_one_with_one_deferral_more() {
+    let world = world();
+    let held = fill(&world);
+    let mut text = None;
+    for deferral in 1..=3_u8 {
+        let request = text.as_deref().map_or(batch("shop"), |text| batch("shop").ticket(text));
+        let ticket = ticket_of(&world.begin(&request).refused());
+        assert_eq!(ticket.deferrals, deferral);
+        world.advance(ticket.expires.saturating_since(world.now()) + SECOND);
+        text = Some(ticket.text.to_string());
+    }
+    assert_eq!(stats(&world).counts.expired, 2);
+    drop(held);
+}
+
+#[test]
+fn a_ticket_of_anything_else_counts_for_nothing_and_says_why() {
+    let world = world();
+    let held = fill(&world);
+    let of = |namespace| batch(namespace).cost(Cost::new(5).unwrap());
+    let heavy = of("shop").operation("export");
+    let ticket = ticket_of(&world.begin(&heavy).refused());
+    drop(held);
+    world.advance(ticket.not_before.saturating_since(world.now()));
+    let text = ticket.text.to_string();
+    let other = if text.as_bytes()[150] == b'A' { "B" } else { "A" };
+    let forged = format!("{}{other}{}", &text[..150], &text[151..]);
+    let cases: [(Request<'_>, TicketFault); 7] = [
+        (heavy.tenant("eve").ticket(&text), TicketFault::Tenant),
+        (of("blog").operation("export").ticket(&text), TicketFault::Namespace),
+        (heavy.operation("delete").ticket(&text), TicketFault::Operation),
+        (of("shop").ticket(&text), TicketFault::Operation),
+        (heavy.cost(Cost::new(6).unwrap()).ticket(&text), TicketFault::Cost),
+        (heavy.ticket("nonsense"), TicketFault::Malformed),
+        (heavy.ticket(&forged), TicketFault::Forged),
+    ];
+    for (request, fault) in cases {
+        let before = faults(&world, fault);
+        drop(world.begin(&request).admitted());
+        assert_eq!(faults(&world, fault), before + 1, "{fault:?}");
+    }
+    assert_eq!(stats(&world).counts.redeemed, 0);
+    // At a lower cost it counts.
+    drop(world.begin(&heavy.cost(Cost::new(4).unwrap()).ticket(&text)).admitted());
+    assert_eq!(stats(&world).counts.redeemed, 1);
+}
+
+fn faults(world: &World, fault: TicketFault) -> u64 {
+    world.engine.ticket_faults().into_iter().find(|(one, _)| *one == fault).unwrap().1
+}
+
+#[test]
+fn from_hard_on_a_request_is_deferred_rather_than_wait_and_one_with_a_ticket_waits() {
+    let world = world();
+    let held = fill(&world);
+    // Below hard it waits.
+    let until = world.now().saturating_add(SECOND);
+    drop(world.begin(&batch("shop").may_wait_until(until)).waits());
+    tick_until(&world, world.now().saturating_add(3 * SECOND));
+    assert!(world.stats().level >= LoadLevel::Hard);
+    let until = world.now().saturating_add(SECOND);
+    let ticket = ticket_of(&world.begin(&batch("shop").may_wait_until(until)).refused());
+    tick_until(&world, ticket.not_before);
+    let text = ticket.text.to_string();
+    let until = world.now().saturating_add(SECOND);
+    let waits = world.begin(&batch("shop").may_wait_until(until).ticket(&text)).waits();
+    drop(held);
+    drop(world.resume(waits).admitted());
+    assert_eq!(stats(&world).counts.redeemed, 1);
+}
+
+#[test]
+fn without_keys_nobody_gets_a_ticket() {
+    let world = world();
+    world.engine.set_ticket_keys(None);
+    let held = fill(&world);
+    assert_eq!(world.begin(&batch("shop")).refused().reason(), Reason::OverloadShed);
+    drop(held);
+}

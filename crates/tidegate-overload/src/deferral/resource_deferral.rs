@@ -1,0 +1,197 @@
+//! Deferral at one resource: its settings, its calendar and its counts.
+
+use tidegate_core::{Class, Timestamp};
+
+use crate::cursor::namespace_slots::NamespaceTick;
+use crate::deferral::calendar::{DeferralCalendar, TICKET_BYTES_MAX};
+use crate::deferral::calendar_stats::CalendarStats;
+use crate::deferral::deferral_config::DeferralConfig;
+use crate::deferral::pulled_front::CalendarLoad;
+use crate::deferral::shown_capacity::ShownCapacity;
+use crate::deferral::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState};
+
+/// The bit of [`Resource`](crate::Resource)'s word that says that its level is at least hard.
+pub(crate) const HARD: u8 = 1 << 7;
+
+/// The deferrals of one resource since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeferralCounts {
+    /// The tickets that were sold.
+    pub sold: u64,
+    /// The requests that found no room in the calendar.
+    pub full: u64,
+    /// The tickets that were spent, by an admission or by a request that waits for a place.
+    pub redeemed: u64,
+    /// Those of them that are good again, since their request was not served after all.
+    pub given_back: u64,
+    /// The tickets that were presented before their time.
+    pub early: u64,
+    /// The tickets that were presented after it.
+    pub expired: u64,
+    /// The tickets that were presented a second time here.
+    pub replayed: u64,
+    /// The tickets for which no more could be remembered, that were sold elsewhere.
+    pub unremembered: u64,
+}
+
+/// The state of deferral at one resource.
+#[derive(Debug, Default)]
+pub(crate) struct Deferral {
+    config: Option<DeferralConfig>,
+    issuer: TicketIssuer,
+    /// Made with the first ticket, and kept when the settings are gone: tickets are out.
+    calendar: Option<Box<DeferralCalendar>>,
+    capacity: ShownCapacity,
+    counts: DeferralCounts,
+}
+
+/// The load of a resource as deferral sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeferralTick<'a> {
+    pub(crate) ticks: &'a [NamespaceTick],
+    pub(crate) places: u64,
+    pub(crate) in_use: f64,
+    /// The time of work whose end is not reported, in seconds; 0: not known.
+    pub(crate) typical: f64,
+    pub(crate) is_below_hard: bool,
+}
+
+impl Deferral {
+    /// Without a ticket, by these settings.
+    pub(crate) fn new(config: Option<DeferralConfig>) -> Self {
+        Self { config, ..Self::default() }
+    }
+
+    /// Goes on with other settings.
+    pub(crate) fn reconfigure(&mut self, config: Option<DeferralConfig>) {
+        self.config = config;
+        if let (Some(calendar), Some(config)) = (&mut self.calendar, config) {
+            calendar.reconfigure(config);
+        }
+    }
+
+    /// The name under which it sells tickets from the first one on.
+    pub(crate) fn set_issuer(&mut self, issuer: TicketIssuer) {
+        self.issuer = issuer;
+    }
+
+    pub(crate) const fn config(&self) -> Option<&DeferralConfig> {
+        self.config.as_ref()
+    }
+
+    /// Takes in a tick.
+    pub(crate) fn tick(&mut self, tick: &DeferralTick<'_>, now: Timestamp) {
+        let Some(config) = self.config else { return };
+        self.capacity.tick(tick.ticks, tick.places, tick.in_use, tick.typical);
+        let capacity = self.capacity.get(tick.places);
+        let spare = capacity * (1.0 - tick.in_use).max(config.share.as_ratio());
+        let load = CalendarLoad { capacity, spare, is_below_hard: tick.is_below_hard };
+        if let Some(calendar) = &mut self.calendar {
+            calendar.tick(load, now);
+        }
+    }
+
+    /// Sells a ticket; `None` if the calendar is full.
+    pub(crate) fn sell(&mut self, ask: TicketAsk, places: u64, now: Timestamp) -> Option<Booking> {
+        let config = self.config?;
+        let issuer = self.issuer;
+        let calendar = self
+            .calendar
+            .get_or_insert_with(|| Box::new(DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX)));
+        let booking = calendar.sell(ask, self.capacity.get(places), now);
+        let count = if booking.is_some() { &mut self.counts.sold } else { &mut self.counts.full };
+        *count += 1;
+        booking
+    }
+
+    /// What a ticket is worth now; counts nothing.
+    pub(crate) fn look(
+        &self,
+        number: TicketNumber,
+        (not_before, expires): (Timestamp, Timestamp),
+        now: Timestamp,
+    ) -> TicketState {
+        match &self.calendar {
+            Some(calendar) => calendar.state(number, not_before, expires, now),
+            None if now < not_before => TicketState::Early { come_back: not_before },
+            None if now >= expires => TicketState::Expired,
+            None => TicketState::Due,
+        }
+    }
+
+    /// [`Deferral::look`] for a ticket that is presented.
+    pub(crate) fn present(
+        &mut self,
+        number: TicketNumber,
+        times: (Timestamp, Timestamp),
+        now: Timestamp,
+    ) -> TicketState {
+        let state = self.look(number, times, now);
+        match state {
+            TicketState::Due => {}
+            TicketState::Early { .. } => self.counts.early += 1,
+            TicketState::Expired => self.counts.expired += 1,
+            TicketState::Spent => self.counts.replayed += 1,
+            TicketState::NoRoom => self.counts.unremembered += 1,
+        }
+        state
+    }
+
+    /// Spends a ticket; whether it was good.
+    pub(crate) fn spend(&mut self, number: TicketNumber, now: Timestamp) -> bool {
+        let Some(config) = self.config else { return false };
+        let issuer = self.issuer;
+        let calendar = self
+            .calendar
+            .get_or_insert_with(|| Box::new(DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX)));
+        let is_spent = calendar.spend(number, now);
+        let count = if is_spent { &mut self.counts.redeemed } else { &mut self.counts.replayed };
+        *count += 1;
+        is_spent
+    }
+
+    /// Makes a ticket worth nothing that another one replaces.
+    pub(crate) fn replace(&mut self, number: TicketNumber, now: Timestamp) {
+        if let Some(calendar) = &mut self.calendar {
+            calendar.spend(number, now);
+        }
+    }
+
+    /// Takes back that a ticket was spent.
+    pub(crate) fn give_back(&mut self, number: TicketNumber, now: Timestamp) {
+        if let Some(calendar) = &mut self.calendar {
+            calendar.give_back(number, now);
+            self.counts.given_back += 1;
+        }
+    }
+
+    /// The numbers for views.
+    pub(crate) fn stats(&self, places: u64, now: Timestamp) -> Option<DeferralStats> {
+        let config = self.config?;
+        let calendar = self.calendar.as_ref().map(|calendar| calendar.stats(now));
+        let capacity = self.capacity.get(places);
+        Some(DeferralStats { config, capacity, calendar: calendar.unwrap_or_default(), counts: self.counts })
+    }
+}
+
+/// Deferral at one resource, for metrics and operators.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DeferralStats {
+    /// The settings.
+    pub config: DeferralConfig,
+    /// The requests a second that the resource has shown it can serve.
+    pub capacity: f64,
+    /// The calendar.
+    pub calendar: CalendarStats,
+    /// The tickets since the start.
+    pub counts: DeferralCounts,
+}
+
+/// The word that says at a glance which classes are deferred, and whether before they wait.
+pub(crate) fn deferral_word(config: Option<&DeferralConfig>, is_hard: bool) -> u8 {
+    let Some(config) = config else { return 0 };
+    let classes = Class::ALL.into_iter().filter(|class| config.takes(*class));
+    classes.fold(if is_hard { HARD } else { 0 }, |word, class| word | 1 << class as u8)
+}
