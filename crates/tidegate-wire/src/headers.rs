@@ -70,6 +70,27 @@ pub const TICKET: HeaderName = HeaderName::from_static("tidegate-ticket");
 /// The level of the feature that a request is for: `thumbnails=480p`. See [`ShownFeature`].
 pub const FEATURE: HeaderName = HeaderName::from_static("tidegate-feature");
 
+/// The ticket of a refusal, as answers show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownTicket<'a> {
+    /// The ticket.
+    pub text: &'a str,
+    /// The instant from which it is honoured, as RFC 3339 in UTC.
+    pub not_before: String,
+    /// The instant from which it is not honoured any more, in the same way.
+    pub expires: String,
+}
+
+impl<'a> ShownTicket<'a> {
+    /// The ticket of a deferred request; `None` for any other refusal.
+    pub fn from_refusal(details: Option<&'a RefusalDetails>) -> Option<Self> {
+        let ticket = details?.overload()?.ticket.as_deref()?;
+        let shown = |at: Timestamp| at.to_whole_millis().to_string();
+        let (not_before, expires) = (shown(ticket.not_before), shown(ticket.expires));
+        Some(Self { text: &ticket.text, not_before, expires })
+    }
+}
+
 /// The most bytes of [`FEATURE`] that name several features; one feature has at most 577 bytes.
 /// Features that do not fit are left out.
 pub const FEATURES_BYTES_MAX: usize = 2048;
@@ -171,6 +192,9 @@ pub fn refusal_headers(headers: &mut HeaderMap, refusal: &Refusal, now: Timestam
     if let Some(feature) = ShownFeature::from_refusal(refusal.details.as_deref()) {
         feature.write(headers);
     }
+    if let Some(ticket) = ShownTicket::from_refusal(refusal.details.as_deref()) {
+        insert(headers, TICKET, Bytes::copy_from_slice(ticket.text.as_bytes()));
+    }
 }
 
 /// The `RateLimit` fields, and the older ones where configured. None if there are no limits.
@@ -206,7 +230,7 @@ pub fn limit_headers<'a>(
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: Bytes) {
     let value = HeaderValue::from_maybe_shared(value);
-    headers.insert(name, value.expect("structured fields are printable ASCII"));
+    headers.insert(name, value.expect("structured fields and tickets are printable ASCII"));
 }
 
 const RATELIMIT_NAMES: [&str; 3] = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];

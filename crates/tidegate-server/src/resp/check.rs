@@ -7,7 +7,7 @@ use tidegate_core::{Cost, RefusalView, Timestamp};
 use tidegate_driver::UntoldPermit;
 use tidegate_engine::{Decision, Outcome, Permit, PermitId, Progress, Request, Step};
 use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
-use tidegate_wire::headers::ShownFeature;
+use tidegate_wire::headers::{ShownFeature, ShownTicket};
 use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::problem::Sentence;
@@ -257,7 +257,11 @@ fn write_refusal(refusal: &RefusalView<'_>, now: Timestamp, replies: &mut Replie
     let retry = millis_of(refusal, now);
     let details = details_of(refusal);
     let feature = ShownFeature::from_refusal(refusal.details);
-    replies.map(6 + usize::from(details.is_some()) + 2 * usize::from(feature.is_some()));
+    let ticket = ShownTicket::from_refusal(refusal.details);
+    let optional = usize::from(details.is_some())
+        + 2 * usize::from(feature.is_some())
+        + 3 * usize::from(ticket.is_some());
+    replies.map(6 + optional);
     replies.bulks_as_written("$8\r\ndecision\r\n$6\r\nrefuse\r\n$6\r\nreason\r\n");
     replies.bulk(refusal.reason.as_str());
     replies.bulks_as_written("$5\r\nlimit\r\n");
@@ -273,6 +277,11 @@ fn write_refusal(refusal: &RefusalView<'_>, now: Timestamp, replies: &mut Replie
         replies.bulk(details.to_string());
     }
     write_feature(feature.as_ref(), replies);
+    if let Some(ShownTicket { text, not_before, expires }) = &ticket {
+        for text in ["ticket", text, "not_before", not_before, "expires", expires] {
+            replies.bulk(text);
+        }
+    }
 }
 
 /// The name of a feature and its level, two pairs.

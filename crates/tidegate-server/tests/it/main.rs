@@ -16,6 +16,7 @@ mod client;
 mod daily_queue;
 mod decision_table;
 mod decisions;
+mod deferral;
 mod departures;
 mod documents;
 mod drain;

@@ -14,7 +14,7 @@ use tidegate_core::{Refusal, Retry, Timestamp};
 use super::metadata::value;
 use super::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, unit};
 use crate::answer::AccessUnits;
-use crate::headers::{OlderHeaders, ShownFeature, ShownLoad, limit_headers, refusal_headers};
+use crate::headers::{OlderHeaders, ShownFeature, ShownLoad, ShownTicket, limit_headers, refusal_headers};
 use crate::problem::{MEDIA_TYPE, RefusalBody};
 use crate::problem_details::details_of;
 use crate::ratelimit::Allowance;
@@ -225,6 +225,14 @@ fn metadata(refusal: &Refusal, now: Timestamp) -> Struct {
     }
     if let Some(feature) = ShownFeature::from_refusal(refusal.details.as_deref()) {
         add_feature(&feature, &mut fields);
+    }
+    if let Some(ticket) = ShownTicket::from_refusal(refusal.details.as_deref()) {
+        let ShownTicket { text: ticket, not_before, expires } = ticket;
+        fields.fields.extend([
+            ("ticket".to_owned(), text(ticket)),
+            ("not_before".to_owned(), text(&not_before)),
+            ("expires".to_owned(), text(&expires)),
+        ]);
     }
     fields
 }
