@@ -11,7 +11,7 @@ use serde::Serialize;
 use tidegate_core::Class;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::resources::{
-    AdviceBody, RatesBody, RecentBody, ResourceBody, ResourcesBody, ShedRatesBody, SignalBody, TimesBody,
+    AdviceBody, DeferralBody, RatesBody, RecentBody, ResourceBody, ResourcesBody, ShedRatesBody, SignalBody, TimesBody,
 };
 use tidegate_wire::text::shortened;
 
@@ -55,7 +55,9 @@ fn table(body: &ResourcesBody) -> String {
 fn summary(resource: &ResourceBody, advice: &str) -> String {
     let rates = resource.recent.as_ref().map_or_else(String::new, |recent| classes(recent, resource.shadow));
     let (headline, signals) = (headline(resource), signals(&resource.signals));
-    format!("{headline}\n{}{}{}", indented(advice), indented(&rates), indented(&signals))
+    let tickets = resource.deferral.as_ref().map_or_else(String::new, tickets);
+    let [advice, tickets, rates, signals] = [advice, &tickets, &rates, &signals].map(|text| indented(text));
+    format!("{headline}\n{advice}{tickets}{rates}{signals}")
 }
 
 /// The same for one resource, with its namespaces and the whole advice.
@@ -73,6 +75,34 @@ fn short_advice(resource: &ResourceBody) -> String {
         format!("advice: the limit {kind}, try {}", advice.suggested)
     };
     resource.advice.as_ref().map_or_else(String::new, words)
+}
+
+/// The tickets in a line, and in a second one where some counted for nothing or found no room.
+fn tickets(deferral: &DeferralBody) -> String {
+    let DeferralBody { share, capacity, booked, sold, redeemed, given_back, early, expired, .. } = deferral;
+    let classes = deferral.classes.join(", ");
+    let until = |text: &str, instant: &Option<String>| {
+        instant.as_ref().map_or_else(String::new, |instant| format!(", {text} {instant}"))
+    };
+    let (booked_until, pulled_to) =
+        (until("until", &deferral.booked_until), until("good already to", &deferral.pulled_to));
+    let mut text = format!(
+        "defers {classes}: {booked} booked{booked_until}{pulled_to}, {:.1} of {capacity:.1} a second for tickets; {sold} \
+         sold, {redeemed} redeemed, {given_back} given back, {early} early, {expired} expired\n",
+        share * capacity
+    );
+    let causes = [
+        ("without room in the calendar", deferral.full),
+        ("shown again", deferral.replayed),
+        ("of other members not remembered", deferral.unremembered),
+    ];
+    let causes = causes.into_iter().filter(|(_, count)| *count > 0);
+    let causes: Vec<String> = causes.map(|(cause, count)| format!("{count} {cause}")).collect();
+    if !causes.is_empty() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "tickets: {}", causes.join(", "));
+    }
+    text
 }
 
 fn headline(resource: &ResourceBody) -> String {
@@ -158,6 +188,9 @@ fn classes(recent: &RecentBody, is_shadow: bool) -> String {
             // Writing to a string does not fail.
             let would = if is_shadow { "would be " } else { "" };
             let _ = writeln!(text, "{} {would}shed: {}", class.class, by.join(", "));
+        }
+        if class.rates.deferred > 0.0 {
+            let _ = writeln!(text, "{} deferred: {:.1} with a ticket", class.class, class.rates.deferred);
         }
     }
     text

@@ -91,7 +91,9 @@ pub use place::lacks_in_flight_place;
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;
-pub use ticket::{TICKET_BYTES_MAX, TicketFault, TicketKeyError, TicketKeys, TicketSubject, TicketTerms};
+pub use ticket::{
+    StoredTicketKey, TICKET_BYTES_MAX, TicketFault, TicketKeyError, TicketKeys, TicketSubject, TicketTerms,
+};
 pub use tidegate_capacity::Units;
 pub use tidegate_core::NamespaceConfig;
 pub use tidegate_overload::{

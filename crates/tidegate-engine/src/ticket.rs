@@ -45,6 +45,7 @@ mod fault;
 mod key_file;
 mod keys;
 mod signed_text;
+mod stored_key;
 mod subject;
 mod terms;
 #[cfg(test)]
@@ -54,5 +55,6 @@ mod tests;
 pub use fault::TicketFault;
 pub use keys::{TicketKeyError, TicketKeys};
 pub use signed_text::TICKET_BYTES_MAX;
+pub use stored_key::StoredTicketKey;
 pub use subject::TicketSubject;
 pub use terms::TicketTerms;

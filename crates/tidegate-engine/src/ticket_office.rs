@@ -18,6 +18,16 @@ impl TicketOffice {
         *lock(&self.keys) = keys;
     }
 
+    /// Takes keys in the place of those before, which stay valid as [`TicketKeys::rotated_from`]
+    /// says.
+    pub(crate) fn rotate_keys(&self, keys: TicketKeys) {
+        let mut current = lock(&self.keys);
+        *current = Some(match &*current {
+            Some(before) => keys.rotated_from(before),
+            None => keys,
+        });
+    }
+
     pub(crate) fn keys(&self) -> Option<TicketKeys> {
         lock(&self.keys).clone()
     }

@@ -34,6 +34,9 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
     /// The name of the value in the plural, for the log.
     const WHAT: &'static str;
 
+    /// The largest file in bytes. A larger one counts as one that cannot be read.
+    const BYTES_MAX: u64 = FILE_BYTES_MAX;
+
     /// The files.
     fn paths(&self) -> Vec<&Path>;
 
@@ -95,7 +98,7 @@ fn read<S: Source>(source: &S) -> Result<Vec<Vec<u8>>, S::Error> {
     let paths = source.paths();
     paths
         .into_iter()
-        .map(|path| read_regular(path, FILE_BYTES_MAX).map_err(|error| S::unreadable(path, error)))
+        .map(|path| read_regular(path, S::BYTES_MAX).map_err(|error| S::unreadable(path, error)))
         .collect()
 }
 

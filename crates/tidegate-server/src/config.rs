@@ -12,6 +12,7 @@ use crate::authorization::Authorization;
 use crate::claims::ClaimSettings;
 use crate::envoy::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
+use crate::ticket_signer::TicketKeySource;
 pub use tidegate_net::reply::OlderHeaders;
 use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole, Metering};
 
@@ -43,6 +44,8 @@ pub struct ServerConfig {
     pub statuses: Statuses,
     /// The tables and resources that requests may name. Default none.
     pub planes: PlaneSettings,
+    /// Where the keys of deferral tickets are. Default none, and no tickets are sold.
+    pub ticket_keys: TicketKeySource,
     /// Where requests say more about themselves than their attributes. Default: see
     /// [`ClaimSettings`].
     pub claims: ClaimSettings,
@@ -67,6 +70,7 @@ impl Default for ServerConfig {
             authorize_namespace: None,
             statuses: Statuses::default(),
             planes: PlaneSettings::default(),
+            ticket_keys: TicketKeySource::None,
             claims: ClaimSettings::default(),
             refusal_lines: Rate::per_second(10).ok(),
             older_headers: OlderHeaders::default(),

@@ -27,6 +27,7 @@ use crate::records::decisions::Decisions;
 use crate::records::feature_log::FeatureLog;
 use crate::records::refused_keys::RefusedKeys;
 use crate::reload::reload_status::Changes;
+use crate::ticket_signer::TicketSigner;
 use tidegate_clock::Clock;
 
 /// The engine in force with everything around it that does not depend on a protocol.
@@ -58,6 +59,7 @@ pub(crate) struct DaemonContext {
     pub(crate) config: ServerConfig,
     pub(crate) metrics: Metrics,
     pub(crate) refused_keys: RefusedKeys,
+    pub(crate) ticket_signer: TicketSigner,
     /// The log lines and the counts of the changes of features.
     pub(crate) feature_log: Arc<FeatureLog>,
     /// The log lines with advice about resources.

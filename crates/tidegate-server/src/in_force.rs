@@ -45,7 +45,8 @@ impl InForce {
     /// The secrets and keys that are taken up when they change.
     pub(crate) fn files(&self) -> Vec<Arc<dyn Refresh>> {
         let tokens = self.config.authorization.as_ref().and_then(Authorization::watched);
-        tokens.into_iter().collect()
+        let ticket_keys = self.config.ticket_keys.watched(&self.engine);
+        tokens.into_iter().chain(ticket_keys).collect()
     }
 
     pub(crate) fn new(

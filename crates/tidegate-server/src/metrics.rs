@@ -197,6 +197,13 @@ pub const TABLE: &[(&str, &str)] = &[
         "tidegate_resource_queue_departures",
         "Requests that left the queue of a resource, by class and by the way they left",
     ),
+    ("tidegate_resource_tickets", "Deferral tickets of a resource, by what happened to them"),
+    ("tidegate_resource_tickets_booked", "Tickets of a resource for the present second and later ones"),
+    (
+        "tidegate_resource_shown_capacity",
+        "Requests a second that a resource has shown it can serve, by which it sells tickets",
+    ),
+    ("tidegate_ticket_faults", "Deferral tickets that counted for nothing, by the fault"),
     ("tidegate_signal_pressure", "Smoothed pressure of a signal at a resource; 0 while it is stale"),
     ("tidegate_signal_stale", "1 while a signal has no value that is fresh enough to count"),
     ("tidegate_resource_offered", "First attempts of requests for a resource"),

@@ -11,6 +11,7 @@ use crate::claims::ClaimSettings;
 use crate::config::{OlderHeaders, ServerConfig, Statuses};
 use crate::envoy::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::planes::PlaneSettings;
+use crate::ticket_signer::{TicketKeyFileError, TicketKeySource};
 
 /// Why a policy makes no configuration of a daemon.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,9 @@ pub enum ConfigError {
     /// Its reverse proxy cannot be had.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
+    /// Its keys of tickets cannot be had.
+    #[error(transparent)]
+    TicketKeys(#[from] TicketKeyFileError),
 }
 
 /// The limits of a policy as an engine takes them.
@@ -57,6 +61,7 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         authorize_namespace: policy.authorize.namespace.clone(),
         statuses: statuses(policy),
         planes: PlaneSettings::from_policy(policy),
+        ticket_keys: TicketKeySource::from_policy(policy)?,
         claims: ClaimSettings::from_policy(policy),
         refusal_lines: policy.log.refusals,
         metering: policy.metering,

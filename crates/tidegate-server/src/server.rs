@@ -46,6 +46,7 @@ use crate::records::shadow_log::ShadowLog;
 use crate::reload::policy_file::PolicyFile;
 use crate::reload::policy_follower::follow;
 use crate::reload::reload_status::Changes;
+use crate::ticket_signer::{TicketSigner, keep_ticket_key};
 use tidegate_clock::Clock;
 use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole};
 
@@ -171,6 +172,7 @@ impl Server {
             has_joined: AtomicBool::new(shared.is_none()),
             shared,
             members,
+            ticket_signer: TicketSigner::new(&name),
             member: name,
             decisions,
             metrics,
@@ -192,6 +194,10 @@ impl Server {
         });
         let daemon = Arc::new(protocols.over(context));
         let context = &daemon.context;
+        {
+            let in_force = context.in_force.load_full();
+            context.sign_tickets(&in_force.engine, &in_force.config.ticket_keys).await;
+        }
         context.tell_readiness().await;
         let callers = listeners.iter().filter(|listener| listener.serves.has_callers()).count();
         let mut callers = ConnectionSlots::divide(connections_max(&context.config), callers).into_iter();
@@ -236,6 +242,7 @@ fn spawn_tasks<L: Refresh + 'static>(
         spawn(daemon, sweep),
         spawn(daemon, watch_clock),
         spawn(daemon, move |_| look_at(files.clone())),
+        spawn(daemon, keep_ticket_key),
     ];
     if daemon.shared.is_some() {
         tasks.push(spawn(daemon, keep_joined));
@@ -356,9 +363,11 @@ impl Handle {
         }
     }
 
-    /// Reads the files of envoyproxy/ratelimit now, if the policy names some, and takes them over
-    /// if they have changed. Otherwise they are looked at every 5 seconds. Blocks while it reads.
+    /// Reads the files of envoyproxy/ratelimit, of tokens and of ticket keys now, if the policy
+    /// names some, and takes them over if they have changed. Otherwise they are looked at every 5
+    /// seconds. Blocks while it reads.
     pub fn look_at_files(&self) {
+        self.daemon.context.in_force.load().files().iter().for_each(|one| one.look());
         if let Some(files) = self.daemon.context.followed_files() {
             files.look();
         }

@@ -1,5 +1,5 @@
 //! Small named facts that outlive a process: overrides, blocks, refund keys, reservations, the
-//! lineage of limits, members, pins of features.
+//! lineage of limits, members, pins of features, the key of tickets.
 //!
 //! A store keeps them beside its counters and changes both in the same step, so that a refund and
 //! the memory that it was given, or a reservation and the charge it stands for, are never torn
@@ -35,11 +35,13 @@ pub enum NoteKind {
     Member = 7,
     /// The level of a feature that an operator pins until an instant.
     FeaturePin = 8,
+    /// The key that deferral tickets are signed with. It is secret.
+    TicketKey = 9,
 }
 
 impl NoteKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Override,
         Self::Block,
         Self::Refund,
@@ -48,6 +50,7 @@ impl NoteKind {
         Self::Audit,
         Self::Member,
         Self::FeaturePin,
+        Self::TicketKey,
     ];
 
     /// The longest pin of a feature: 30 days.
@@ -63,7 +66,12 @@ impl NoteKind {
             Self::Refund => Some(Self::REFUND_KEPT),
             Self::Block => Some(WINDOW_MAX),
             Self::FeaturePin => Some(Self::FEATURE_PIN_KEPT),
-            Self::Override | Self::Permit | Self::Lineage | Self::Audit | Self::Member => None,
+            Self::Override
+            | Self::Permit
+            | Self::Lineage
+            | Self::Audit
+            | Self::Member
+            | Self::TicketKey => None,
         }
     }
 
@@ -89,6 +97,7 @@ impl fmt::Display for NoteKind {
             Self::Audit => "audit",
             Self::Member => "member",
             Self::FeaturePin => "pin of a feature",
+            Self::TicketKey => "key of tickets",
         })
     }
 }

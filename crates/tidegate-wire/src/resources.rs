@@ -34,6 +34,9 @@ pub struct ResourceBody {
     /// Its streams; absent where no route has `hold: first_byte`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<StreamsBody>,
+    /// Its tickets; absent where it defers no requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferral: Option<DeferralBody>,
     /// How that limit is found: `fixed`, `per_instance`, `vegas`, `aimd` or `gradient`.
     pub concurrency: String,
     /// Advice to change that limit, from the last minute; absent while it is not plainly wrong, or
@@ -81,6 +84,48 @@ pub struct StreamsBody {
     pub max: u64,
     /// Requests that were refused for want of one since the daemon started.
     pub refused: u64,
+}
+
+/// The deferral tickets of a resource.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct DeferralBody {
+    /// The classes whose refused requests get tickets, the most important first.
+    pub classes: Vec<String>,
+    /// The part of what is served that is reserved for requests with tickets.
+    pub share: f64,
+    /// How far ahead tickets are sold, in seconds.
+    pub horizon_s: u64,
+    /// The deferrals of one request that raise it by a cohort each.
+    pub max_deferrals: u8,
+    /// The requests a second that the resource has shown it can serve. Each second is sold up to
+    /// the share of them.
+    pub capacity: f64,
+    /// The tickets for the present second and later ones that were not redeemed.
+    pub booked: u64,
+    /// The end of the last second with tickets, as RFC 3339; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booked_until: Option<String>,
+    /// The end of the last second whose tickets are good already, as RFC 3339; absent unless the
+    /// calendar is pulled forward, because the load has fallen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pulled_to: Option<String>,
+    /// Tickets that were sold since the daemon started.
+    pub sold: u64,
+    /// Requests that found no room in the calendar.
+    pub full: u64,
+    /// Tickets that were spent by an admission, or by a request that waits for a place.
+    pub redeemed: u64,
+    /// Of these, good again since their request was not served after all.
+    pub given_back: u64,
+    /// Tickets that were shown before their time.
+    pub early: u64,
+    /// Tickets that were shown after it.
+    pub expired: u64,
+    /// Tickets that were shown again after they were spent.
+    pub replayed: u64,
+    /// Tickets of other members that could not be noted as spent, for want of memory.
+    pub unremembered: u64,
 }
 
 /// The position of an admission cursor.
@@ -135,6 +180,9 @@ pub struct RatesBody {
     /// mode; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would_refuse: Option<WouldRefuseBody>,
+    /// Refused a second with a ticket.
+    #[serde(default)]
+    pub deferred: f64,
     /// Refused a second because the deadline was over or could not be met.
     pub expired: f64,
     /// Gone a second before they were decided, because their caller left or the daemon ended.
@@ -241,6 +289,9 @@ pub struct ClassBody {
     /// Refused because of the load: by the cursor, by the delay of the queue, or because there was
     /// no place or no room to wait.
     pub shed: u64,
+    /// Refused with a ticket.
+    #[serde(default)]
+    pub deferred: u64,
     /// Refused because their deadline was over or could not be met.
     pub expired: u64,
     /// Gone before they were decided, because their caller left or the daemon ended.

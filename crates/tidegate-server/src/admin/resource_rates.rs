@@ -119,6 +119,7 @@ fn rates(recent: &RecentActivity, counts: &ActivityCounts) -> RatesBody {
             queue_full: of(OfferOutcome::QueueFull),
             pace: of(OfferOutcome::OutOfPace),
         },
+        deferred: of(OfferOutcome::Deferred),
         expired: of(OfferOutcome::Expired),
         cancelled: of(OfferOutcome::Cancelled),
         denied: rate(denied.iter().map(|outcome| counts.stats.count(*outcome)).sum()),

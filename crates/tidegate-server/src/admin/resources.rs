@@ -7,12 +7,12 @@ use http::StatusCode;
 use tidegate_core::{Class, Timestamp};
 use tidegate_engine::{AdminError, Engine, Event, PushedValue, QueueCounts, ResourceStats, SignalError};
 use tidegate_net::reply::{self, Reply};
-use tidegate_overload::{OfferOutcome, SignalStats, StreamStats, cohorts_change};
+use tidegate_overload::{DeferralStats, OfferOutcome, SignalStats, StreamStats, cohorts_change};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::headers::ShownLoad;
 use tidegate_wire::operation::read;
 use tidegate_wire::resources::{
-    AdviceBody, ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
+    AdviceBody, ClassBody, CursorBody, DeferralBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
     StreamsBody,
 };
 use tidegate_wire::{Fault, FaultCode};
@@ -156,6 +156,7 @@ fn body(name: &str, stats: &ResourceStats<'_>, engine: &Engine, now: Timestamp) 
             max,
             refused,
         }),
+        deferral: stats.deferral.as_ref().map(deferral_body),
         concurrency: stats.concurrency.as_str().to_owned(),
         advice: stats.advice.map(|advice| AdviceBody {
             kind: advice.as_str().to_owned(),
@@ -178,6 +179,31 @@ fn body(name: &str, stats: &ResourceStats<'_>, engine: &Engine, now: Timestamp) 
     }
 }
 
+/// The tickets of a resource.
+fn deferral_body(stats: &DeferralStats) -> DeferralBody {
+    let DeferralStats { config, capacity, calendar, counts, .. } = stats;
+    let end_of = |second: u64| Timestamp::from_secs(second.saturating_add(1)).to_string();
+    let classes = Class::ALL.into_iter().rev().filter(|class| config.takes(*class));
+    DeferralBody {
+        classes: classes.map(|class| class.as_str().to_owned()).collect(),
+        share: config.share.as_ratio(),
+        horizon_s: config.horizon.as_secs(),
+        max_deferrals: config.max_deferrals,
+        capacity: figure(*capacity),
+        booked: calendar.booked,
+        booked_until: calendar.last_slot.map(end_of),
+        pulled_to: calendar.pulled_to.map(end_of),
+        sold: counts.sold,
+        full: counts.full,
+        redeemed: counts.redeemed,
+        given_back: counts.given_back,
+        early: counts.early,
+        expired: counts.expired,
+        replayed: counts.replayed,
+        unremembered: counts.unremembered,
+    }
+}
+
 /// The numbers of a class.
 fn class_body(
     class: Class,
@@ -192,6 +218,7 @@ fn class_body(
         offered: of_class.offered,
         admitted: of_class.count(OfferOutcome::Admitted) + of_class.would_be_refused(),
         shed: of_class.refused_by_load(),
+        deferred: of_class.count(OfferOutcome::Deferred),
         expired: of_class.count(OfferOutcome::Expired),
         cancelled: of_class.count(OfferOutcome::Cancelled),
         denied: denied.iter().map(|outcome| of_class.count(*outcome)).sum(),

@@ -30,7 +30,7 @@ use tidegate_wire::problem::RefusalBody;
 use tidegate_wire::refused_keys::{LimitCountBody, ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::resource_history::{AreaBody, HistoryBody, HistorySampleBody, LevelMarkBody, SpanBody};
 use tidegate_wire::resources::{
-    ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue, StreamsBody,
+    ClassBody, CursorBody, DeferralBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue, StreamsBody,
 };
 use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody, TablesBody};
 use tidegate_wire::usage::{
@@ -140,6 +140,7 @@ use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, L
         FeatureUnpinRequest,
         ResourcesBody,
         StreamsBody,
+        DeferralBody,
         ResourceBody,
         CursorBody,
         ClassBody,

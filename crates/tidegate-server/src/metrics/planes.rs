@@ -6,6 +6,7 @@ use core::fmt;
 use tidegate_capacity::TableStatus;
 use tidegate_core::{Class, RequestOutcome, Timestamp};
 use tidegate_engine::{Engine, OfferOutcome, QueueCounts, ResourceStats};
+use tidegate_overload::DeferralCounts;
 
 use super::series::SeriesEncoder;
 
@@ -26,6 +27,7 @@ pub(super) fn encode(page: &mut SeriesEncoder<'_, '_>, engine: &Engine, now: Tim
     }
     encode_resources(page, &resources)?;
     encode_queues(page, engine, &resources)?;
+    encode_tickets(page, engine, &resources)?;
     encode_signals(page, &resources)
 }
 
@@ -170,6 +172,46 @@ const DEPARTURES: [QueueNumber; 8] = [
     ("refused", |counts| counts.refused),
     ("displaced", |counts| counts.displaced),
     ("moved", |counts| counts.moved),
+];
+
+/// The series of the resources that defer requests.
+fn encode_tickets(
+    page: &mut SeriesEncoder<'_, '_>,
+    engine: &Engine,
+    resources: &[(&str, ResourceStats<'_>)],
+) -> fmt::Result {
+    let deferrals = resources.iter();
+    let deferrals =
+        deferrals.filter_map(|(resource, stats)| Some(([("resource", *resource)], stats.deferral?)));
+    let deferrals: Vec<_> = deferrals.collect();
+    if deferrals.is_empty() {
+        return Ok(());
+    }
+    let events = deferrals.iter().flat_map(|([resource], stats)| {
+        TICKET_EVENTS.map(|(event, value)| ([*resource, ("event", event)], value(&stats.counts)))
+    });
+    page.counters("tidegate_resource_tickets", events)?;
+    let booked = deferrals.iter().map(|(labels, stats)| (*labels, stats.calendar.booked));
+    page.gauges("tidegate_resource_tickets_booked", booked)?;
+    let shown = deferrals.iter().map(|(labels, stats)| (*labels, stats.capacity));
+    page.gauges("tidegate_resource_shown_capacity", shown)?;
+    let faults = engine.ticket_faults().map(|(fault, count)| ([("fault", fault.as_str())], count));
+    page.counters("tidegate_ticket_faults", faults)
+}
+
+/// A number of deferral, by the name in its label.
+type DeferralNumber = (&'static str, fn(&DeferralCounts) -> u64);
+
+/// What happened to tickets, by the names in labels.
+const TICKET_EVENTS: [DeferralNumber; 8] = [
+    ("sold", |counts| counts.sold),
+    ("full", |counts| counts.full),
+    ("redeemed", |counts| counts.redeemed),
+    ("given_back", |counts| counts.given_back),
+    ("early", |counts| counts.early),
+    ("expired", |counts| counts.expired),
+    ("replayed", |counts| counts.replayed),
+    ("unremembered", |counts| counts.unremembered),
 ];
 
 /// The series of the signals of each resource.

@@ -137,7 +137,7 @@ namespaces:
   api:
     limits: [{{ name: all, rate: 1/m, burst: 1 }}, {{ name: tried, rate: 1/m, mode: shadow }}]
     tables: [{{ name: orders, partition_by: hash, provisioned: {{ read: 4, write: 4 }}, mode: static, partitions: {{ min: 1 }} }}]
-resources: {{ app: {{ concurrency: 8, queue: {{ wait: {{ critical: 1s }} }} }}, rehearsed: {{ concurrency: 1, mode: shadow }} }}
+resources: {{ app: {{ concurrency: 8, queue: {{ wait: {{ critical: 1s }} }} }}, deferring: {{ concurrency: 1, defer: {{ classes: [sheddable] }} }}, rehearsed: {{ concurrency: 1, mode: shadow }} }}
 proxy:
   upstreams: {{ app: {{ servers: [\"http://{upstream}\"] }} }}
   routes:

@@ -12,6 +12,12 @@ impl Engine {
         self.shared.tickets.set_keys(keys);
     }
 
+    /// Takes keys in the place of those in force, so that tickets which are out stay valid: see
+    /// [`TicketKeys::rotated_from`]. Without keys in force, they are set.
+    pub fn rotate_ticket_keys(&self, keys: TicketKeys) {
+        self.shared.tickets.rotate_keys(keys);
+    }
+
     /// Sets the name under which this member sells tickets from its first one on: its number in the
     /// fleet, and a number that no other start of it has. To be set before the first request.
     /// Default zeros, which are enough only where tickets end with the process.
