@@ -28,6 +28,7 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
             tenant: arguments.tenant.as_deref(),
             door: arguments.door,
             wait: arguments.wait,
+            ticket: arguments.ticket.as_deref(),
         };
         let explained = wait_for(client::explain(daemon, question, &arguments.target, request))
             .map(|explained| (explained, None));

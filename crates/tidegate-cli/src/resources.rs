@@ -11,7 +11,8 @@ use serde::Serialize;
 use tidegate_core::Class;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::resources::{
-    AdviceBody, DeferralBody, RatesBody, RecentBody, ResourceBody, ResourcesBody, ShedRatesBody, SignalBody, TimesBody,
+    AdviceBody, DeferralBody, RatesBody, RecentBody, ResourceBody, ResourcesBody, ShedRatesBody, SignalBody,
+    TimesBody,
 };
 use tidegate_wire::text::shortened;
 

@@ -54,7 +54,8 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
         ..Question::default()
     };
     let ShedRequest { target, tenant, door } = shed_request(&arguments.target, &top);
-    let request = ExplainedRequest { feature: None, tenant: tenant.as_deref(), door, wait: None };
+    let request =
+        ExplainedRequest { feature: None, tenant: tenant.as_deref(), door, wait: None, ticket: None };
     let explanation = match client::explain(&arguments.daemon, &question, &target, request).await {
         Ok(explanation) => Some(explanation),
         Err(error) if arguments.target.resource.is_some() => return Err(error),

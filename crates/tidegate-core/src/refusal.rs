@@ -111,12 +111,6 @@ impl Reason {
         Self::TableFull,
     ];
 
-    /// Whether the reason belongs to a later version: nothing refuses with it yet, and no document
-    /// lists it.
-    pub const fn is_planned(self) -> bool {
-        matches!(self, Self::Deferred)
-    }
-
     /// The name in answers, logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {

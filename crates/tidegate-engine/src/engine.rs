@@ -27,6 +27,7 @@ use tidegate_store::{Batch, NoteChange};
 
 pub use administration::reload::{Change, LimitChange, ReloadReport};
 pub use administration::tick::{Tick, TickAction};
+pub use administration::ticket_report::TicketReport;
 pub use admission::metered::OfferedRequest;
 pub use views::cancellable_work::CancellableWork;
 pub use views::explanation::Explained;

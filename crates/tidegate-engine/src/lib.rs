@@ -68,7 +68,7 @@ pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
     CancellableWork, Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained,
     FeatureReport, FeatureWork, GrantedFeature, LimitChange, OfferedRequest, PeekReport, ReloadReport, Tick,
-    TickAction, UsageReport, WAITING_BOUNDS, WatchedFeature, WatchedLevel,
+    TickAction, TicketReport, UsageReport, WAITING_BOUNDS, WatchedFeature, WatchedLevel,
 };
 pub use error::{AdminError, BuildError, RequestError};
 #[cfg(tidegate_planted_faults)]

@@ -13,6 +13,7 @@ pub(crate) mod resource_history;
 pub(crate) mod resource_rates;
 pub(crate) mod resources;
 pub(crate) mod tables;
+pub(crate) mod ticket_explanation;
 pub(crate) mod usage;
 
 use core::time::Duration;
@@ -162,11 +163,6 @@ pub(crate) struct Health {
     status: Cow<'static, str>,
 }
 
-/// The reasons that this version gives.
-fn given_reasons() -> impl Iterator<Item = Reason> {
-    Reason::ALL.into_iter().filter(|reason| !reason.is_planned())
-}
-
 impl RequestScope<'_> {
     pub(crate) fn limits(&self, query: Option<&str>) -> Result<Reply, Fault> {
         let parameters = LIMITS.read(query)?;
@@ -240,9 +236,9 @@ impl RequestScope<'_> {
             reason: parameters.parsed(
                 "reason",
                 "a reason",
-                |text| given_reasons().find(|known| known.as_str() == text),
+                |text| Reason::ALL.into_iter().find(|known| known.as_str() == text),
                 || {
-                    let all: Vec<&str> = given_reasons().map(Reason::as_str).collect();
+                    let all: Vec<&str> = Reason::ALL.into_iter().map(Reason::as_str).collect();
                     format!("use one of {}", all.join(", "))
                 },
             )?,

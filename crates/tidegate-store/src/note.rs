@@ -66,12 +66,9 @@ impl NoteKind {
             Self::Refund => Some(Self::REFUND_KEPT),
             Self::Block => Some(WINDOW_MAX),
             Self::FeaturePin => Some(Self::FEATURE_PIN_KEPT),
-            Self::Override
-            | Self::Permit
-            | Self::Lineage
-            | Self::Audit
-            | Self::Member
-            | Self::TicketKey => None,
+            Self::Override | Self::Permit | Self::Lineage | Self::Audit | Self::Member | Self::TicketKey => {
+                None
+            }
         }
     }
 

@@ -44,6 +44,9 @@ pub struct ExplanationBody {
     /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadExplanation>,
+    /// What the ticket of the request is worth; absent for a request without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<TicketExplanation>,
     /// The planes beside the limits that would refuse the request; absent if none would.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planes: Vec<PlaneExplanation>,
@@ -55,6 +58,32 @@ pub struct ExplanationBody {
     /// a write changes; absent for a request without an access.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<AccessExplanation>,
+}
+
+/// What the deferral ticket of a request is worth at this member. Nothing was counted for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TicketExplanation {
+    /// `due`: the request is admitted with it now as far as there is room; `early`; `expired`: the
+    /// request is raised, and gets a new ticket if it is deferred again; `spent`; `unremembered`:
+    /// another member sold it, and there is no memory left to note it as spent; `nothing`.
+    pub worth: String,
+    /// The fault for which it counts for nothing, as `tidegate_ticket_faults_total` names it;
+    /// absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// From when it is good, as RFC 3339; while the calendar is pulled forward, the earlier instant
+    /// at which to come. Absent if it counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<String>,
+    /// When it ends, as RFC 3339; absent if it counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<String>,
+    /// How often the request was deferred; absent if the ticket counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferrals: Option<u8>,
+    /// Why, for people.
+    pub because: String,
 }
 
 /// A resource as a request meets it.

@@ -84,6 +84,9 @@ pub(crate) struct Explain {
     /// request of the proxy; with `--door check` it does not wait]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub(crate) wait: Option<Duration>,
+    /// The deferral ticket that it shows: also say what the ticket is worth, and count nothing for it
+    #[arg(long, value_name = "TICKET", conflicts_with = "config")]
+    pub(crate) ticket: Option<String>,
     /// Read this configuration instead of asking a daemon; `-` is standard input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["class", "resource", "at", "token_file", "ca", "cert", "cert_key", "table"])]
     pub(crate) config: Option<PathBuf>,
@@ -110,6 +113,7 @@ pub(crate) struct ExplainedRequest<'a> {
     pub(crate) tenant: Option<&'a str>,
     pub(crate) door: Option<RequestDoor>,
     pub(crate) wait: Option<Duration>,
+    pub(crate) ticket: Option<&'a str>,
 }
 
 /// The class and the resource of a request, by which the overload plane decides.

@@ -75,6 +75,7 @@ pub(crate) async fn explain(
     set_member(&mut body, "feature", request.feature);
     set_member(&mut body, "tenant", request.tenant);
     set_member(&mut body, "door", request.door.map(word));
+    set_member(&mut body, "ticket", request.ticket);
     set_member(&mut body, "wait_ms", request.wait.map(whole_millis));
     operate(daemon, Method::POST, "/v1/explain", body).await
 }

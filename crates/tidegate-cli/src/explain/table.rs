@@ -58,6 +58,10 @@ pub(crate) fn text(explained: &ExplanationBody, source: &str) -> String {
             wrap(&mut text, 0, &feature_in_words(feature));
         }
     }
+    if let Some(ticket) = &explained.ticket {
+        let worth = if ticket.worth == "nothing" { "worth nothing" } else { ticket.worth.as_str() };
+        wrap(&mut text, 0, &format!("The ticket is {worth}: {}.", ticket.because));
+    }
     for plane in &explained.planes {
         wrap(&mut text, 0, &format!("{} refuses it: {}", heading(&plane.plane), plane.because));
     }

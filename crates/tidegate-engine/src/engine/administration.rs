@@ -8,4 +8,5 @@ mod override_changes;
 mod plane_changes;
 pub(super) mod reload;
 pub(super) mod tick;
+pub(super) mod ticket_report;
 mod tickets;

@@ -35,6 +35,7 @@ use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::admin::access_explanation::explain_access;
+use crate::admin::ticket_explanation::explain_ticket;
 use crate::api::operations::NamedAccess;
 use crate::api::route::{Route, RouteAccess};
 use crate::authorization::Caller;
@@ -110,6 +111,7 @@ impl RequestScope<'_> {
         let now = self.daemon.clock.now();
         let mut body = body_of(&request, &explained, now);
         body.load = explained.load.as_ref().map(|load| explain_load(load, request.tenant, now));
+        body.ticket = explain_ticket(&self.in_force.engine, &request, now);
         if let Some(load) = body.load.as_mut().filter(|_| route.is_some() && check.tenant.is_none()) {
             load.door = Some(ExplainedDoor::Proxy);
         }

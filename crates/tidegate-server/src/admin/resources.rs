@@ -12,8 +12,8 @@ use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::headers::ShownLoad;
 use tidegate_wire::operation::read;
 use tidegate_wire::resources::{
-    AdviceBody, ClassBody, CursorBody, DeferralBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
-    StreamsBody,
+    AdviceBody, ClassBody, CursorBody, DeferralBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody,
+    SignalValue, StreamsBody,
 };
 use tidegate_wire::{Fault, FaultCode};
 

@@ -15,7 +15,7 @@ use tidegate_wire::envoy::json::{
 };
 use tidegate_wire::explanation::{
     CounterExplanation, DecidedBy, ExpectedDecision, ExplanationBody, LevelExplanation, LimitExplanation,
-    LoadExplanation, NumbersOf, PlaneExplanation, Unmatched,
+    LoadExplanation, NumbersOf, PlaneExplanation, TicketExplanation, Unmatched,
 };
 use tidegate_wire::fault::FaultBody;
 use tidegate_wire::features::{
@@ -30,7 +30,8 @@ use tidegate_wire::problem::RefusalBody;
 use tidegate_wire::refused_keys::{LimitCountBody, ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::resource_history::{AreaBody, HistoryBody, HistorySampleBody, LevelMarkBody, SpanBody};
 use tidegate_wire::resources::{
-    ClassBody, CursorBody, DeferralBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue, StreamsBody,
+    ClassBody, CursorBody, DeferralBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
+    StreamsBody,
 };
 use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody, TablesBody};
 use tidegate_wire::usage::{
@@ -86,6 +87,7 @@ use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, L
         TokensExplanation,
         LimitExplanation,
         LoadExplanation,
+        TicketExplanation,
         Unmatched,
         CounterExplanation,
         NumbersOf,

@@ -53,6 +53,7 @@ mod shared_bounds;
 mod shed_tenants;
 mod store;
 mod store_out_of_memory;
+mod ticket_keys;
 mod tickets;
 mod tls;
 mod unix_socket;

@@ -202,7 +202,7 @@ fn is_value(label: &str, value: &str) -> bool {
         "decision" => ["admit", "refuse"].contains(&value),
         "status" => value.parse().is_ok_and(|status: u16| (100..600).contains(&status)),
         "class" => Class::ALL.iter().any(|class| class.as_str() == value),
-        "reason" => Reason::ALL.iter().any(|reason| reason.as_str() == value && !reason.is_planned()),
+        "reason" => Reason::ALL.iter().any(|reason| reason.as_str() == value),
         "outcome" => RequestOutcome::ALL.iter().any(|outcome| outcome.as_str() == value),
         _ => panic!("the values of the label {label} are not known here"),
     }

@@ -187,7 +187,9 @@ fn pace_ticket(
     let shed = overload.pace_ticket(record, now);
     if shed.is_some() {
         let spent = holds.as_mut().and_then(|holds| holds.other_mut().rare_mut().ticket.take());
-        spent.into_iter().for_each(|spent| spent.give_back(now));
+        if let Some(spent) = spent {
+            spent.give_back(now);
+        }
     }
     shed
 }

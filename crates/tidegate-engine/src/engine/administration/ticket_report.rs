@@ -1,0 +1,46 @@
+//! What the ticket of a request is worth at one member, for explanations.
+
+use tidegate_core::Timestamp;
+use tidegate_overload::TicketState;
+
+use crate::engine::Engine;
+use crate::engine::admission::ticket::number_of;
+use crate::request::Request;
+use crate::ticket::{TicketFault, TicketTerms};
+
+/// What the ticket of a request is worth here, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TicketReport {
+    /// The resource of the request sells no tickets to its class, or there is no resource.
+    NotDeferred,
+    /// The ticket counts for nothing.
+    Faulty(TicketFault),
+    /// The ticket was sold for the request.
+    Good {
+        /// The promise of the ticket.
+        terms: TicketTerms,
+        /// What it is worth now.
+        state: TicketState,
+    },
+}
+
+impl Engine {
+    /// What the ticket of a request is worth at `now`; `None` for a request without one. Nothing
+    /// is counted, and the ticket stays as good as it was.
+    pub fn ticket_report(&self, request: &Request<'_>, now: Timestamp) -> Option<TicketReport> {
+        request.ticket?;
+        let resource = self.overload().zip(self.resource_of(request));
+        let resource = resource.map(|(overload, id)| overload.resource(id));
+        let Some(resource) = resource.filter(|resource| resource.defers(request.class)) else {
+            return Some(TicketReport::NotDeferred);
+        };
+        Some(match self.open_ticket(request) {
+            Err(fault) => TicketReport::Faulty(fault),
+            Ok(terms) => {
+                let times = (terms.not_before, terms.expires);
+                let state = resource.look_at_ticket(number_of(&terms), times, now);
+                TicketReport::Good { terms, state }
+            }
+        })
+    }
+}
