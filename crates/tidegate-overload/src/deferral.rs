@@ -22,5 +22,6 @@ pub(crate) mod tenant_sketch;
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests;
+pub(crate) mod ticket_clock;
 pub(crate) mod ticket_number;
 pub(crate) mod typical_cost;

@@ -68,6 +68,7 @@ pub use deferral::calendar_stats::CalendarStats;
 pub use deferral::deferral_config::{DeferralConfig, DeferralConfigError};
 pub use deferral::pulled_front::CalendarLoad;
 pub use deferral::resource_deferral::{DeferralCounts, DeferralStats};
+pub use deferral::ticket_clock::TicketClock;
 pub use deferral::ticket_number::{
     Booking, SLOT_TICKETS_MAX, TICKET_VALID, TicketAsk, TicketIssuer, TicketNumber, TicketState,
 };

@@ -8,6 +8,7 @@ use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::RequestLevel;
 use crate::cursor::hash::{find_hashed, keyed_hash};
+use crate::deferral::ticket_clock::TicketClock;
 use crate::deferral::ticket_number::TicketIssuer;
 use crate::fault::Fault;
 use crate::features::feature_set::FeatureSet;
@@ -25,7 +26,7 @@ use crate::resource::{InFlightPermit, Resource};
 use crate::resource_id::ResourceId;
 use crate::shed::{PlaceRefusal, Shed};
 use crate::stats::ResourceStats;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicI64, AtomicU64, Mutex, Ordering, lock};
 use crate::tick::TICK;
 
 /// The pressure on the system, as measured outside.
@@ -136,12 +137,19 @@ pub(crate) struct SharedState {
     members: AtomicU64,
     /// The name under which resources sell tickets.
     issuer: Mutex<TicketIssuer>,
+    /// By how many nanoseconds the clock of tickets is ahead of that of the member. Relaxed: a
+    /// number alone, which orders nothing.
+    ticket_clock_ahead: AtomicI64,
 }
 
 impl SharedState {
     pub(crate) fn members(&self) -> u32 {
         // Written from a `u32` only.
         self.members.load(Ordering::Relaxed) as u32
+    }
+
+    fn ticket_clock(&self) -> TicketClock {
+        TicketClock::ahead_by(self.ticket_clock_ahead.load(Ordering::Relaxed))
     }
 }
 
@@ -167,12 +175,14 @@ impl Overload {
                 due: Mutex::new(None),
                 members: AtomicU64::new(1),
                 issuer: Mutex::default(),
+                ticket_clock_ahead: AtomicI64::new(0),
             })
         });
         for (index, slot) in resources.iter().enumerate() {
             let has_features = features.by_resource.iter().any(|(id, _)| id.index() == index);
             slot.resource.set_has_features(has_features);
             slot.resource.set_ticket_issuer(*lock(&shared.issuer));
+            slot.resource.set_ticket_clock(shared.ticket_clock());
         }
         Self {
             by_name: by_name.into(),
@@ -612,6 +622,21 @@ impl Overload {
     pub fn set_ticket_issuer(&self, issuer: TicketIssuer) {
         self.resources.iter().for_each(|slot| slot.resource.set_ticket_issuer(issuer));
         *lock(&self.shared.issuer) = issuer;
+    }
+
+    /// Sets the clock that tickets are on. Booked seconds keep their places on it, as if the clock
+    /// had been stepped. Setting the same clock again costs nothing.
+    pub fn set_ticket_clock(&self, clock: TicketClock) {
+        if clock == self.ticket_clock() {
+            return;
+        }
+        self.shared.ticket_clock_ahead.store(clock.ahead_nanos(), Ordering::Relaxed);
+        self.resources.iter().for_each(|slot| slot.resource.set_ticket_clock(clock));
+    }
+
+    /// The clock that tickets are on; all else is on that of the member.
+    pub fn ticket_clock(&self) -> TicketClock {
+        self.shared.ticket_clock()
     }
 
     /// Whether [`Overload::tick`] would change something at `now`.

@@ -27,6 +27,7 @@ use crate::records::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::records::decisions::Decisions;
 use crate::reload::policy_follower::fingerprint;
 use crate::server::{DaemonParts, Handle, Server};
+use crate::ticket_signer::StoreAhead;
 use tidegate_clock::{Clock, SystemClock};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing
@@ -119,6 +120,8 @@ pub async fn serve_on(
             parts.member = Some(member);
             parts.shared = Some(Arc::new(SharedStore::new(Arc::new(store.clone()))));
             let store = Arc::new(MemberStore::new(store, move || time.now()));
+            let clock_of = Arc::clone(&store);
+            parts.store_ahead = Some(StoreAhead(Box::new(move || clock_of.ahead_nanos())));
             Ok(Server::start_with(config, Arc::new(engine), store, clock, parts).await?)
         }
         _ => {

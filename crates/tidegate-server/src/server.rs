@@ -46,7 +46,7 @@ use crate::records::shadow_log::ShadowLog;
 use crate::reload::policy_file::PolicyFile;
 use crate::reload::policy_follower::follow;
 use crate::reload::reload_status::Changes;
-use crate::ticket_signer::{TicketSigner, keep_ticket_key};
+use crate::ticket_signer::{StoreAhead, TicketSigner, keep_ticket_key};
 use tidegate_clock::Clock;
 use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole};
 
@@ -75,6 +75,8 @@ pub(crate) struct DaemonParts {
     pub(crate) member: Option<u64>,
     /// The history of overrides before a restart.
     pub(crate) history: History,
+    /// By how many nanoseconds the clock of the shared store is ahead.
+    pub(crate) store_ahead: Option<StoreAhead>,
     /// Where decisions are written down.
     pub(crate) decisions: Option<Arc<Decisions>>,
 }
@@ -128,7 +130,7 @@ impl Server {
         let http = listeners.iter().find(|listener| listener.serves.role == ListenerRole::Http);
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
-        let DaemonParts { fingerprint, embedded, shared, member, history, decisions } = parts;
+        let DaemonParts { fingerprint, embedded, shared, member, history, store_ahead, decisions } = parts;
         let members =
             member.map(|member| Arc::new(Members::new(member, http.map(|one| &one.bound), clock.now())));
         let address = http.or(listeners.first()).map(|one| one.bound.to_string());
@@ -172,7 +174,7 @@ impl Server {
             has_joined: AtomicBool::new(shared.is_none()),
             shared,
             members,
-            ticket_signer: TicketSigner::new(&name),
+            ticket_signer: TicketSigner::new(&name, store_ahead),
             member: name,
             decisions,
             metrics,
@@ -194,10 +196,7 @@ impl Server {
         });
         let daemon = Arc::new(protocols.over(context));
         let context = &daemon.context;
-        {
-            let in_force = context.in_force.load_full();
-            context.sign_tickets(&in_force.engine, &in_force.config.ticket_keys).await;
-        }
+        context.sign_first_tickets().await;
         context.tell_readiness().await;
         let callers = listeners.iter().filter(|listener| listener.serves.has_callers()).count();
         let mut callers = ConnectionSlots::divide(connections_max(&context.config), callers).into_iter();
@@ -469,6 +468,7 @@ async fn tick(daemon: Arc<DaemonContext>) {
     let mut shadow_log = ShadowLog::default();
     loop {
         let tick = daemon.driver.tick_at(at).await;
+        daemon.ticket_signer.follow_clock(&daemon.in_force.load().engine);
         daemon.observe_resources();
         shadow_log.follow(&daemon.in_force.load().engine, daemon.clock.now());
         daemon.follow_features();

@@ -7,6 +7,8 @@
 //! A shared store that is away delays nothing: until it gives the key no tickets are sold, and
 //! requests are refused as without `defer`. A member that has the key writes it anew should the
 //! store lose it.
+//!
+//! The instants of tickets are on the clock of the store where members share one.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use ring::digest::{SHA256, digest};
 use tidegate_core::error_chain;
 use tidegate_engine::{Engine, NoteError, StoredTicketKey, TicketKeyError, TicketKeys};
 use tidegate_net::file_backed::{FileBacked, Refresh, Source};
-use tidegate_overload::TicketIssuer;
+use tidegate_overload::{TicketClock, TicketIssuer};
 use tidegate_policy::Policy;
 use tidegate_store::{Batch, DynStore as _, NoteChange, NoteKind, RequestId, StoreError};
 use tokio::sync::Notify;
@@ -141,10 +143,18 @@ impl Refresh for TicketKeyRefresh {
     }
 }
 
+/// By how many nanoseconds the clock of a shared store is ahead of that of the member, as far as is
+/// known.
+pub(crate) struct StoreAhead(pub(crate) Box<dyn Fn() -> i64 + Send + Sync>);
+
+tidegate_core::debug_fields!(StoreAhead {});
+
 /// The part of a daemon that gives its engine keys and a name for tickets.
 #[derive(Debug)]
 pub(crate) struct TicketSigner {
     issuer: TicketIssuer,
+    /// The clock of tickets where members share a store; `None`: that of the daemon.
+    store_ahead: Option<StoreAhead>,
     /// The key that the store gave, once it did.
     stored: Mutex<Option<StoredTicketKey>>,
     /// The key of the store is to be read.
@@ -165,17 +175,24 @@ enum StoredKeyError {
 
 impl TicketSigner {
     /// A signer of the member called `member`, in a start that no other one has.
-    pub(crate) fn new(member: &str) -> Self {
+    pub(crate) fn new(member: &str, store_ahead: Option<StoreAhead>) -> Self {
         let hash = digest(&SHA256, member.as_bytes());
         let member = hash.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let start = getrandom::u64().expect("the operating system gives random numbers");
         let issuer = TicketIssuer { member, start };
-        Self { issuer, stored: Mutex::default(), wanted: Notify::new() }
+        Self { issuer, store_ahead, stored: Mutex::default(), wanted: Notify::new() }
     }
 
     /// Gives an engine the name, before its first request.
     pub(crate) fn name(&self, engine: &Engine) {
         engine.set_ticket_issuer(self.issuer);
+    }
+
+    /// Gives an engine the clock of the store, whose offset changes in time.
+    pub(crate) fn follow_clock(&self, engine: &Engine) {
+        if let Some(StoreAhead(ahead)) = &self.store_ahead {
+            engine.set_ticket_clock(TicketClock::ahead_by(ahead()));
+        }
     }
 
     /// The key that the store gave, or a new one.
@@ -194,6 +211,7 @@ impl DaemonContext {
     /// store, its key comes later.
     pub(crate) async fn sign_tickets(&self, engine: &Engine, source: &TicketKeySource) {
         self.ticket_signer.name(engine);
+        self.ticket_signer.follow_clock(engine);
         match source {
             TicketKeySource::None => {}
             TicketKeySource::File(file) => engine.rotate_ticket_keys(file.keys()),
@@ -207,28 +225,45 @@ impl DaemonContext {
         }
     }
 
+    /// The same for the engine of the start.
+    pub(crate) async fn sign_first_tickets(&self) {
+        let in_force = self.in_force.load_full();
+        self.sign_tickets(&in_force.engine, &in_force.config.ticket_keys).await;
+    }
+
     /// Takes over the key that the store keeps. The first daemon creates it.
     async fn take_stored_key(&self, engine: &Engine) -> Result<(), StoredKeyError> {
-        let read = async || {
-            let notes = self.store.notes_boxed(NoteKind::TicketKey).await?;
-            Ok::<_, StoredKeyError>(StoredTicketKey::from_notes(&notes)?)
-        };
-        let key = match read().await? {
+        let key = match self.read_stored_key().await? {
             Some(key) => key,
-            None => {
-                let own = self.ticket_signer.stored_or_drawn();
-                let create = NoteChange::Create(own.to_note());
-                let batch = Batch::each(random_request_id(), []).with_notes([create]);
-                if self.driver.call_store(&batch).await?.refused {
-                    read().await?.ok_or(StoredKeyError::Absent)?
-                } else {
-                    own
-                }
-            }
+            None => self.create_stored_key().await?,
         };
+        if self.shared.is_some() {
+            // An empty batch measures the offset of the store's clock before a ticket is sold.
+            self.driver.call_store(&Batch::each(random_request_id(), [])).await?;
+        }
+        self.ticket_signer.follow_clock(engine);
         engine.rotate_ticket_keys(key.keys());
         *self.ticket_signer.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
         Ok(())
+    }
+}
+
+impl DaemonContext {
+    async fn read_stored_key(&self) -> Result<Option<StoredTicketKey>, StoredKeyError> {
+        let notes = self.store.notes_boxed(NoteKind::TicketKey).await?;
+        Ok(StoredTicketKey::from_notes(&notes)?)
+    }
+
+    /// Creates the key in a store that has none, unless another daemon is first: then the key is
+    /// that of the other one.
+    async fn create_stored_key(&self) -> Result<StoredTicketKey, StoredKeyError> {
+        let own = self.ticket_signer.stored_or_drawn();
+        let create = NoteChange::Create(own.to_note());
+        let batch = Batch::each(random_request_id(), []).with_notes([create]);
+        if self.driver.call_store(&batch).await?.refused {
+            return self.read_stored_key().await?.ok_or(StoredKeyError::Absent);
+        }
+        Ok(own)
     }
 }
 

@@ -442,6 +442,7 @@ mod tests {
             store_failure: None,
             limits: vec![limit],
             load: None,
+            ticket: None,
             planes: Vec::new(),
             rehearsed: Vec::new(),
             access: Vec::new(),

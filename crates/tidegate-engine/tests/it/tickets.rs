@@ -8,10 +8,11 @@ use tidegate_core::{
 };
 use tidegate_engine::{
     Completion, Engine, Event, NamespaceConfig, OfferOutcome, Outcome, Request, TicketFault, TicketKeys,
+    TicketReport,
 };
 use tidegate_overload::{
     Cursor, DeferralConfig, DeferralStats, LoadLevel, Overload, QueueConfig, ResourceConfig, Share,
-    TicketIssuer,
+    TicketClock, TicketIssuer, TicketState,
 };
 
 use crate::world::{NOW, World, bucket, config};
@@ -241,4 +242,58 @@ fn without_keys_nobody_gets_a_ticket() {
     let held = fill(&world);
     assert_eq!(world.begin(&batch("shop")).refused().reason(), Reason::OverloadShed);
     drop(held);
+}
+
+#[test]
+fn members_whose_clocks_differ_honour_a_ticket_at_the_same_moment_on_the_clock_of_their_store() {
+    // The clock of the store is an hour ahead of one member, and that of the other is a second off.
+    const AHEAD: i64 = 3_600_000_000_000;
+    let (seller, other) = (world(), world());
+    seller.engine.set_ticket_clock(TicketClock::ahead_by(AHEAD));
+    other.engine.set_ticket_clock(TicketClock::ahead_by(AHEAD - 1_000_000_000));
+    other.engine.set_ticket_issuer(TicketIssuer { member: 2, start: 1 });
+    let held = fill(&seller);
+    let ticket = ticket_of(&seller.begin(&batch("shop")).refused());
+    drop(held);
+    let wait = ticket.not_before.saturating_since(seller.now());
+    assert!(wait <= 60 * SECOND && wait > Duration::ZERO, "on the clock of the member: {wait:?}");
+    let back = batch("shop").ticket(&ticket.text);
+    other.advance(SECOND);
+    // A nanosecond before its time it is early at both, and then good at both.
+    for world in [&seller, &other] {
+        world.advance(wait - Duration::from_nanos(1));
+        let told = ticket_of(&world.begin(&back).refused());
+        assert_eq!(told.not_before, world.now().saturating_add(Duration::from_nanos(1)));
+        assert_eq!(told.expires, told.not_before.saturating_add(5 * SECOND));
+        world.advance(Duration::from_nanos(1));
+        drop(world.begin(&back).admitted());
+        assert_eq!(stats(world).counts.redeemed, 1);
+    }
+}
+
+#[test]
+fn a_report_says_what_a_ticket_is_worth_and_counts_nothing() {
+    let world = world();
+    let held = fill(&world);
+    let ticket = ticket_of(&world.begin(&batch("shop")).refused());
+    drop(held);
+    let back = batch("shop").ticket(&ticket.text);
+    let state = || match world.engine.ticket_report(&back, world.now()) {
+        Some(TicketReport::Good { state, terms }) if terms.deferrals == 1 => state,
+        other => panic!("{other:?}"),
+    };
+    let report = |request: Request<'_>| world.engine.ticket_report(&request, world.now());
+    assert_eq!(report(batch("shop")), None, "without a ticket");
+    assert_eq!(report(back.class(Class::Critical)), Some(TicketReport::NotDeferred));
+    assert_eq!(report(back.tenant("eve")), Some(TicketReport::Faulty(TicketFault::Tenant)));
+    assert_eq!(state(), TicketState::Early { come_back: ticket.not_before });
+    world.advance(ticket.not_before.saturating_since(world.now()));
+    assert_eq!(state(), TicketState::Due);
+    assert_eq!((stats(&world).counts.early, faults(&world, TicketFault::Tenant)), (0, 0));
+    drop(world.begin(&back).admitted());
+    assert_eq!(state(), TicketState::Spent);
+    world.advance(60 * SECOND);
+    assert_eq!(state(), TicketState::Expired);
+    let counts = stats(&world).counts;
+    assert_eq!((counts.redeemed, counts.replayed, counts.expired), (1, 0, 0));
 }

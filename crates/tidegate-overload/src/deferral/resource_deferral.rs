@@ -8,6 +8,7 @@ use crate::deferral::calendar_stats::CalendarStats;
 use crate::deferral::deferral_config::DeferralConfig;
 use crate::deferral::pulled_front::CalendarLoad;
 use crate::deferral::shown_capacity::ShownCapacity;
+use crate::deferral::ticket_clock::TicketClock;
 use crate::deferral::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState};
 
 /// The bit of [`Resource`](crate::Resource)'s word that says that its level is at least hard.
@@ -40,6 +41,8 @@ pub struct DeferralCounts {
 pub(crate) struct Deferral {
     config: Option<DeferralConfig>,
     issuer: TicketIssuer,
+    /// The clock that the calendar is on. Callers name and get instants of the member.
+    clock: TicketClock,
     /// Made with the first ticket, and kept when the settings are gone: tickets are out.
     calendar: Option<Box<DeferralCalendar>>,
     capacity: ShownCapacity,
@@ -76,6 +79,11 @@ impl Deferral {
         self.issuer = issuer;
     }
 
+    /// The clock that the calendar goes on with.
+    pub(crate) fn set_clock(&mut self, clock: TicketClock) {
+        self.clock = clock;
+    }
+
     pub(crate) const fn config(&self) -> Option<&DeferralConfig> {
         self.config.as_ref()
     }
@@ -88,7 +96,7 @@ impl Deferral {
         let spare = capacity * (1.0 - tick.in_use).max(config.share.as_ratio());
         let load = CalendarLoad { capacity, spare, is_below_hard: tick.is_below_hard };
         if let Some(calendar) = &mut self.calendar {
-            calendar.tick(load, now);
+            calendar.tick(load, self.clock.from_member(now));
         }
     }
 
@@ -99,10 +107,14 @@ impl Deferral {
         let calendar = self
             .calendar
             .get_or_insert_with(|| Box::new(DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX)));
-        let booking = calendar.sell(ask, self.capacity.get(places), now);
+        let booking = calendar.sell(ask, self.capacity.get(places), self.clock.from_member(now));
         let count = if booking.is_some() { &mut self.counts.sold } else { &mut self.counts.full };
         *count += 1;
-        booking
+        booking.map(|booking| Booking {
+            not_before: self.clock.to_member(booking.not_before),
+            expires: self.clock.to_member(booking.expires),
+            ..booking
+        })
     }
 
     /// What a ticket is worth now; counts nothing.
@@ -112,8 +124,16 @@ impl Deferral {
         (not_before, expires): (Timestamp, Timestamp),
         now: Timestamp,
     ) -> TicketState {
+        let on_clock = |instant| self.clock.from_member(instant);
         match &self.calendar {
-            Some(calendar) => calendar.state(number, not_before, expires, now),
+            Some(calendar) => {
+                match calendar.state(number, on_clock(not_before), on_clock(expires), on_clock(now)) {
+                    TicketState::Early { come_back } => {
+                        TicketState::Early { come_back: self.clock.to_member(come_back) }
+                    }
+                    state => state,
+                }
+            }
             None if now < not_before => TicketState::Early { come_back: not_before },
             None if now >= expires => TicketState::Expired,
             None => TicketState::Due,
@@ -145,7 +165,7 @@ impl Deferral {
         let calendar = self
             .calendar
             .get_or_insert_with(|| Box::new(DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX)));
-        let is_spent = calendar.spend(number, now);
+        let is_spent = calendar.spend(number, self.clock.from_member(now));
         let count = if is_spent { &mut self.counts.redeemed } else { &mut self.counts.replayed };
         *count += 1;
         is_spent
@@ -161,7 +181,7 @@ impl Deferral {
     /// Takes back that a ticket was spent.
     pub(crate) fn give_back(&mut self, number: TicketNumber, now: Timestamp) {
         if let Some(calendar) = &mut self.calendar {
-            calendar.give_back(number, now);
+            calendar.give_back(number, self.clock.from_member(now));
             self.counts.given_back += 1;
         }
     }
@@ -169,6 +189,7 @@ impl Deferral {
     /// The numbers for views.
     pub(crate) fn stats(&self, places: u64, now: Timestamp) -> Option<DeferralStats> {
         let config = self.config?;
+        let now = self.clock.from_member(now);
         let calendar = self.calendar.as_ref().map(|calendar| calendar.stats(now));
         let capacity = self.capacity.get(places);
         Some(DeferralStats { config, capacity, calendar: calendar.unwrap_or_default(), counts: self.counts })

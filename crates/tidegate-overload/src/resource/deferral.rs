@@ -5,6 +5,7 @@ use tidegate_core::{Class, Timestamp};
 use super::{DeferralTick, HARD, Resource, ResourceControl, deferral_word, in_use};
 use crate::cursor::cursor_control::TickMeasures;
 use crate::deferral::resource_deferral::DeferralStats;
+use crate::deferral::ticket_clock::TicketClock;
 use crate::deferral::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState};
 use crate::levels::load_level::LoadLevel;
 use crate::sync::{Ordering, lock};
@@ -75,6 +76,10 @@ impl Resource {
 
     pub(crate) fn set_ticket_issuer(&self, issuer: TicketIssuer) {
         lock(&self.deferral).set_issuer(issuer);
+    }
+
+    pub(crate) fn set_ticket_clock(&self, clock: TicketClock) {
+        lock(&self.deferral).set_clock(clock);
     }
 
     /// Notes what requests see of deferral without its lock.

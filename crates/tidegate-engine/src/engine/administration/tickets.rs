@@ -1,6 +1,6 @@
 //! The keys and the name of deferral tickets.
 
-use tidegate_overload::TicketIssuer;
+use tidegate_overload::{Overload, TicketClock, TicketIssuer};
 
 use crate::engine::Engine;
 use crate::ticket::{TicketFault, TicketKeys};
@@ -25,6 +25,19 @@ impl Engine {
         if let Some(overload) = self.overload() {
             overload.set_ticket_issuer(issuer);
         }
+    }
+
+    /// Sets the clock that tickets are on: that of the store, where members share one. Default the
+    /// clock of the member. It may be set again and again, which reloads keep.
+    pub fn set_ticket_clock(&self, clock: TicketClock) {
+        if let Some(overload) = self.overload() {
+            overload.set_ticket_clock(clock);
+        }
+    }
+
+    /// The clock that tickets are on.
+    pub(crate) fn ticket_clock(&self) -> TicketClock {
+        self.overload().map_or_else(TicketClock::default, Overload::ticket_clock)
     }
 
     /// The tickets that counted for nothing since the start, by the fault.

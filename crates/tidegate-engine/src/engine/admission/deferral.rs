@@ -63,7 +63,9 @@ impl Engine {
             expires: booking.expires,
             deferrals: deferrals.saturating_add(1),
         };
-        let text = keys.seal(&subject_of(request), &terms);
+        let clock = self.ticket_clock();
+        let (not_before, expires) = (clock.from_member(terms.not_before), clock.from_member(terms.expires));
+        let text = keys.seal(&subject_of(request), &TicketTerms { not_before, expires, ..terms });
         Some(DeferralTicket::new(Text::from(text), terms.not_before, terms.expires, terms.deferrals))
     }
 }

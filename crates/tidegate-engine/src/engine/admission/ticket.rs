@@ -120,9 +120,14 @@ pub(crate) fn subject_of<'a>(request: &Request<'a>) -> TicketSubject<'a> {
 }
 
 impl Engine {
-    /// The promise of the ticket that a request presents.
+    /// The promise of the ticket that a request presents, with its instants on the clock of this
+    /// member.
     pub(crate) fn open_ticket(&self, request: &Request<'_>) -> Result<TicketTerms, TicketFault> {
         let keys = self.shared.tickets.keys().ok_or(TicketFault::UnknownKey)?;
-        keys.open(request.ticket.unwrap_or_default(), &subject_of(request), (request.class, request.cost))
+        let asked = (request.class, request.cost);
+        let terms = keys.open(request.ticket.unwrap_or_default(), &subject_of(request), asked)?;
+        let clock = self.ticket_clock();
+        let (not_before, expires) = (clock.to_member(terms.not_before), clock.to_member(terms.expires));
+        Ok(TicketTerms { not_before, expires, ..terms })
     }
 }
