@@ -2,6 +2,7 @@
 
 pub(crate) mod authorize;
 pub(crate) mod crashes;
+pub(crate) mod deferral;
 pub(crate) mod factors;
 pub(crate) mod feature_steps;
 pub(crate) mod idleness;

@@ -1,7 +1,7 @@
 //! The table of the experiments.
 
 use crate::load::experiments::{
-    authorize, crashes, factors, feature_steps, neighbour, rates, rehearsal, step, streams, waits,
+    authorize, crashes, deferral, factors, feature_steps, neighbour, rates, rehearsal, step, streams, waits,
 };
 use crate::trial::{Pace, Repetition, Trial};
 
@@ -30,6 +30,8 @@ pub const EXPERIMENTS: &[Trial] = experiments! {
         "the last ten seconds of a resource beside the count of its client, at 200 and 2 000 a second";
     "rehearsal" Trial rehearsal::run:
         "E1 at twice the capacity in shadow mode: what it would refuse beside what it refuses";
+    "deferral" Trial deferral::run:
+        "E9: a batch of 3 000 that comes at once and returns with tickets, beside a tenant that matters";
     "neighbour" Run neighbour::run:
         "an upstream beside one that is offered 10 times its capacity";
     "killed-upstream" Trial crashes::killed_upstream:

@@ -20,6 +20,8 @@ pub const APP_WORK: Duration = Duration::from_millis(40);
 pub const APP_CAPACITY: f64 = 200.0;
 /// Requests a second of the tenant `gold`, a fifth of the capacity.
 pub const GOLD_RATE: f64 = 40.0;
+/// The part of the upstream `app` that is reserved for tickets, where it defers.
+pub const TICKET_SHARE: f64 = 0.5;
 /// Workers of the upstream `other`.
 pub const OTHER_WORKERS: usize = 4;
 
@@ -50,6 +52,8 @@ pub enum AppPlaces {
     Adaptive,
     /// As many places as it has workers, in shadow mode.
     Rehearsed,
+    /// As many places as it has workers, of which [`TICKET_SHARE`] is reserved for tickets.
+    Deferring,
 }
 
 /// A daemon with two upstreams behind its proxy.
@@ -143,6 +147,9 @@ fn policy(
         AppPlaces::Fixed => APP_WORKERS.to_string(),
         AppPlaces::Adaptive => "auto".to_owned(),
         AppPlaces::Rehearsed => format!("{APP_WORKERS}\n    mode: shadow"),
+        AppPlaces::Deferring => {
+            format!("{APP_WORKERS}\n    defer: {{ classes: [sheddable], share: {TICKET_SHARE} }}")
+        }
     };
     format!(
         "listen: {{ http: '127.0.0.1:0', admin: '127.0.0.1:0', proxy: '{proxy}' }}\n\
