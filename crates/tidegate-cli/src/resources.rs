@@ -57,7 +57,7 @@ fn summary(resource: &ResourceBody, advice: &str) -> String {
     let rates = resource.recent.as_ref().map_or_else(String::new, |recent| classes(recent, resource.shadow));
     let (headline, signals) = (headline(resource), signals(&resource.signals));
     let tickets = resource.deferral.as_ref().map_or_else(String::new, tickets);
-    let [advice, tickets, rates, signals] = [advice, &tickets, &rates, &signals].map(|text| indented(text));
+    let [advice, tickets, rates, signals] = [advice, &tickets, &rates, &signals].map(indented);
     format!("{headline}\n{advice}{tickets}{rates}{signals}")
 }
 

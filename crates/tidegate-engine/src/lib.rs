@@ -52,6 +52,7 @@ mod planes;
 mod progress;
 mod refunds;
 mod request;
+mod spent_ticket;
 mod stable_hash;
 mod stand_in_handle;
 mod stand_ins;

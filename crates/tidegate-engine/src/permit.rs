@@ -16,7 +16,8 @@ use crate::granted_level::GrantedLevel;
 use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
 use crate::meter::{MeterAccount, PermitAccount, RowsKey, RowsLink};
-use crate::place::{Loan, Place, SpentTicket};
+use crate::place::{Loan, Place};
+use crate::spent_ticket::SpentTicket;
 use crate::stand_in_handle::StandInHandle;
 
 /// Everything that admitted requests hold, until it is settled, expires or is dropped: those of

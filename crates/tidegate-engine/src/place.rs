@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tidegate_core::{OverloadMechanism, Refusal, RefusalDetails, Timestamp};
 use tidegate_overload::{
     Entrant, FeatureId, FeatureUse, InFlightPermit, LatencySample, Obstacle, Overload, ResourceId,
-    StreamPermit, TicketNumber, UnsettledPlace,
+    StreamPermit, UnsettledPlace,
 };
 
 use crate::granted_level::GrantedLevel;
@@ -32,60 +32,6 @@ pub fn lacks_in_flight_place(refusal: &Refusal) -> bool {
 pub(crate) struct OverloadPlane {
     pub(crate) overload: Overload,
     pub(crate) room: Arc<Room>,
-}
-
-/// A ticket that the admission of a request has spent.
-#[derive(Debug)]
-pub(crate) struct SpentTicket {
-    pub(crate) plane: StdArc<OverloadPlane>,
-    pub(crate) resource: ResourceId,
-    pub(crate) number: TicketNumber,
-}
-
-impl SpentTicket {
-    /// Spends a ticket; `None` if it is not good any more.
-    pub(crate) fn spend(
-        plane: &StdArc<OverloadPlane>,
-        resource: ResourceId,
-        number: TicketNumber,
-        now: Timestamp,
-    ) -> Option<Self> {
-        let is_good = plane.overload.resource(resource).spend_ticket(number, now);
-        is_good.then(|| Self { plane: StdArc::clone(plane), resource, number })
-    }
-
-    /// Makes it good again: its request was not served after all.
-    pub(crate) fn give_back(self, now: Timestamp) {
-        self.plane.overload.resource(self.resource).give_ticket_back(self.number, now);
-    }
-}
-
-/// A ticket of a request that waits, so that no other request with the same ticket waits beside it.
-/// Dropping it makes the ticket good again.
-#[derive(Debug)]
-pub(crate) struct HeldTicket {
-    spent: Option<SpentTicket>,
-    since: Timestamp,
-}
-
-impl HeldTicket {
-    /// A ticket that was spent at this instant.
-    pub(crate) const fn new(spent: SpentTicket, since: Timestamp) -> Self {
-        Self { spent: Some(spent), since }
-    }
-
-    /// The ticket of a request that is admitted.
-    pub(crate) fn into_spent(mut self) -> Option<SpentTicket> {
-        self.spent.take()
-    }
-}
-
-impl Drop for HeldTicket {
-    fn drop(&mut self) {
-        if let Some(spent) = self.spent.take() {
-            spent.give_back(self.since);
-        }
-    }
 }
 
 /// A place in flight, returned by dropping it.

@@ -3,7 +3,7 @@
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::ticket::{TicketFault, TicketKeys};
 
-/// What selling and verifying tickets needs beside the calendars of the resources, which reloads
+/// The keys and counts that tickets need beside the calendars of the resources, which reloads
 /// keep.
 #[derive(Debug, Default)]
 pub(crate) struct TicketOffice {

@@ -15,7 +15,7 @@ use tidegate_overload::{
     WaitingRoom,
 };
 
-use crate::place::{HeldTicket, SpentTicket};
+use crate::spent_ticket::{HeldTicket, SpentTicket};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 /// How often the first request of a line asks again although nothing of its obstacle was returned:

@@ -275,6 +275,11 @@ impl Overload {
         &self.resources[usize::from(id.0)].resource
     }
 
+    /// [`Overload::resource`], to be kept.
+    pub fn shared_resource(&self, id: ResourceId) -> &Arc<Resource> {
+        &self.resources[usize::from(id.0)].resource
+    }
+
     /// The name of a resource; `None` for the default resource.
     pub fn resource_name(&self, id: ResourceId) -> Option<Arc<str>> {
         self.resource(id).name.clone()

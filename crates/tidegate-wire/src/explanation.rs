@@ -44,7 +44,7 @@ pub struct ExplanationBody {
     /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadExplanation>,
-    /// What the ticket of the request is worth; absent for a request without one.
+    /// The worth of the ticket of the request; absent for a request without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<TicketExplanation>,
     /// The planes beside the limits that would refuse the request; absent if none would.
@@ -60,7 +60,7 @@ pub struct ExplanationBody {
     pub access: Vec<AccessExplanation>,
 }
 
-/// What the deferral ticket of a request is worth at this member. Nothing was counted for it.
+/// The worth of the deferral ticket of a request at this member. Nothing was counted for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TicketExplanation {

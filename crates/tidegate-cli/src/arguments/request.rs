@@ -84,7 +84,7 @@ pub(crate) struct Explain {
     /// request of the proxy; with `--door check` it does not wait]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub(crate) wait: Option<Duration>,
-    /// The deferral ticket that it shows: also say what the ticket is worth, and count nothing for it
+    /// The deferral ticket that it shows: also say what the ticket is worth, count nothing for it
     #[arg(long, value_name = "TICKET", conflicts_with = "config")]
     pub(crate) ticket: Option<String>,
     /// Read this configuration instead of asking a daemon; `-` is standard input

@@ -20,7 +20,7 @@ fn room() -> Arc<Room> {
 }
 
 fn enter(room: &Arc<Room>) -> Seat {
-    seat(Room::enter(room, entrant(), room.returns(), NOW))
+    seat(Room::enter(room, (entrant(), None), room.returns(), NOW))
 }
 
 fn seat(answer: RoomAnswer) -> Seat {
@@ -44,7 +44,7 @@ fn loom_a_return_between_a_refusal_and_the_entrance_calls_the_request() {
         };
         let returns = room.returns();
         let is_refused = !is_free.load(Ordering::SeqCst);
-        let seat = is_refused.then(|| seat(Room::enter(&room, entrant(), returns, NOW)));
+        let seat = is_refused.then(|| seat(Room::enter(&room, (entrant(), None), returns, NOW)));
         returner.join().unwrap();
         assert!(seat.is_none_or(|seat| seat.at_turn(NOW).call == Some(CallReason::Turn)));
     });

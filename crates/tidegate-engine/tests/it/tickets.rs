@@ -26,7 +26,7 @@ fn app() -> ResourceConfig {
     ResourceConfig::new(2).queue(QueueConfig::default()).defer(defer)
 }
 
-fn world_of(resource: ResourceConfig) -> World {
+fn world() -> World {
     let one = Limit::new("one", bucket(1, Duration::from_hours(1)));
     let namespaces = [
         NamespaceConfig::new("shop", []),
@@ -34,15 +34,11 @@ fn world_of(resource: ResourceConfig) -> World {
         NamespaceConfig::new("once", [one]),
     ];
     let engine = Engine::builder(config()).namespaces(namespaces).build().unwrap();
-    let resources = Overload::builder(7).resource("app", resource);
+    let resources = Overload::builder(7).resource("app", app());
     let engine = engine.with_planes(Capacity::builder(), resources, NOW).unwrap();
     engine.set_ticket_keys(Some(TicketKeys::new(&KEY).unwrap()));
     engine.set_ticket_issuer(ISSUER);
     World::of(engine)
-}
-
-fn world() -> World {
-    world_of(app())
 }
 
 /// A request of the class that is deferred.
@@ -261,7 +257,7 @@ fn members_whose_clocks_differ_honour_a_ticket_at_the_same_moment_on_the_clock_o
     other.advance(SECOND);
     // A nanosecond before its time it is early at both, and then good at both.
     for world in [&seller, &other] {
-        world.advance(wait - Duration::from_nanos(1));
+        world.advance(wait.saturating_sub(Duration::from_nanos(1)));
         let told = ticket_of(&world.begin(&back).refused());
         assert_eq!(told.not_before, world.now().saturating_add(Duration::from_nanos(1)));
         assert_eq!(told.expires, told.not_before.saturating_add(5 * SECOND));

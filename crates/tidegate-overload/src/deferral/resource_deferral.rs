@@ -117,7 +117,7 @@ impl Deferral {
         })
     }
 
-    /// What a ticket is worth now; counts nothing.
+    /// The worth of a ticket now; counts nothing.
     pub(crate) fn look(
         &self,
         number: TicketNumber,

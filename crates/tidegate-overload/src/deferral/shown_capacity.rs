@@ -13,8 +13,8 @@ const FADE: f64 = 0.933;
 
 /// The work of the last second.
 ///
-/// What was served by the part of the places that was in use for it is, by Little's law, the number
-/// of places divided by the mean time for which a request keeps one.
+/// The requests that were served, divided by the part of the places in use, are by Little's law the
+/// number of places divided by the mean time for which a request keeps one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShownCapacity {
     /// The requests that ended in each of the last ticks, and the microseconds for which they kept
@@ -25,8 +25,8 @@ pub(crate) struct ShownCapacity {
 }
 
 impl ShownCapacity {
-    /// Takes in a tick at which so many places were configured, of which a part was in use. `typical`
-    /// is the time of work whose end is not reported, in seconds; 0: not known.
+    /// Takes in a tick with so many places, of which a part was in use. `typical` is the time of
+    /// work whose end is not reported, in seconds; 0: not known.
     #[expect(clippy::cast_precision_loss, reason = "counts of a second are far below 2^53")]
     pub(crate) fn tick(&mut self, ticks: &[NamespaceTick], places: u64, in_use: f64, typical: f64) {
         let sum = |of: fn(&NamespaceTick) -> u64| ticks.iter().map(of).fold(0, u64::saturating_add);

@@ -309,7 +309,7 @@ impl Pacer {
         Some((RequestSpacing { now: now.as_nanos(), interval, burst: all.max(service) }, service))
     }
 
-    /// [`Pacer::admits`] for a request with a ticket, of which a second's worth more are admitted at
+    /// [`Pacer::admits`] for a request with a ticket. A second's worth more of these is admitted at
     /// once: those without are ahead of the pace until this is made up for.
     pub(crate) fn admits_ticket(&self, own: &NamespacePace, places: u64, now: Timestamp) -> PaceVerdict {
         let Some((mut of_all, service)) = self.spacing(own, places, now) else { return PaceVerdict::Unknown };

@@ -17,8 +17,8 @@ impl Resource {
         self.deferral_word.load(Ordering::Relaxed) >> class as u8 & 1 == 1
     }
 
-    /// Whether requests of a class are deferred rather than wait for a place: they are deferred, and
-    /// the load level is at least hard.
+    /// Whether requests of a class are deferred rather than wait for a place: the load level is at
+    /// least hard.
     pub fn defers_before_queue(&self, class: Class) -> bool {
         self.defers(class) && self.deferral_word.load(Ordering::Relaxed) & HARD != 0
     }
@@ -29,7 +29,7 @@ impl Resource {
         lock(&self.deferral).sell(ask, self.in_flight.max(), now)
     }
 
-    /// What a ticket is worth now that is presented from `times.0` to `times.1`; it is counted.
+    /// The worth of a ticket that is presented now and is good between two instants; it is counted.
     pub fn present_ticket(
         &self,
         number: TicketNumber,

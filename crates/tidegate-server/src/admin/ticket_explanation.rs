@@ -1,4 +1,4 @@
-//! What the ticket of an explained request is worth, in words.
+//! The worth of the ticket of an explained request, in words.
 
 use tidegate_core::Timestamp;
 use tidegate_core::display::HumanDuration;

@@ -202,7 +202,7 @@ fn encode_tickets(
 /// A number of deferral, by the name in its label.
 type DeferralNumber = (&'static str, fn(&DeferralCounts) -> u64);
 
-/// What happened to tickets, by the names in labels.
+/// The events of tickets, by their names in labels.
 const TICKET_EVENTS: [DeferralNumber; 8] = [
     ("sold", |counts| counts.sold),
     ("full", |counts| counts.full),

@@ -1,4 +1,4 @@
-//! What the ticket of a request is worth at one member, for explanations.
+//! The worth of the ticket of a request at one member, for explanations.
 
 use tidegate_core::Timestamp;
 use tidegate_overload::TicketState;
@@ -8,7 +8,7 @@ use crate::engine::admission::ticket::number_of;
 use crate::request::Request;
 use crate::ticket::{TicketFault, TicketTerms};
 
-/// What the ticket of a request is worth here, and why.
+/// The worth of the ticket of a request here, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TicketReport {
     /// The resource of the request sells no tickets to its class, or there is no resource.
@@ -19,13 +19,13 @@ pub enum TicketReport {
     Good {
         /// The promise of the ticket.
         terms: TicketTerms,
-        /// What it is worth now.
+        /// Its worth now.
         state: TicketState,
     },
 }
 
 impl Engine {
-    /// What the ticket of a request is worth at `now`; `None` for a request without one. Nothing
+    /// The worth of the ticket of a request at `now`; `None` for a request without one. Nothing
     /// is counted, and the ticket stays as good as it was.
     pub fn ticket_report(&self, request: &Request<'_>, now: Timestamp) -> Option<TicketReport> {
         request.ticket?;

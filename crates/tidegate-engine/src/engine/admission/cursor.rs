@@ -24,7 +24,7 @@ pub(crate) fn step(
         if !waited.is_offered && feature.is_none() && engine.is_new(request, record) {
             overload.offer(record, now);
         }
-        // Who is over a limit of its own gets no ticket: the limits are looked at first.
+        // A caller over a limit of its own gets no ticket: the limits are looked at first.
         if (ticket.is_some() || overload.resource(record.resource()).defers(request.class))
             && overload.is_below_cursor(record.resource(), record.level())
         {

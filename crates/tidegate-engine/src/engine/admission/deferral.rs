@@ -41,7 +41,7 @@ impl Engine {
         with(refusal, sold)
     }
 
-    /// A new ticket for a request that was deferred so often before; `None` if the calendar is full.
+    /// A new ticket for a request that was deferred so often before; `None` with a full calendar.
     fn sold_ticket(
         &self,
         resource: &Resource,

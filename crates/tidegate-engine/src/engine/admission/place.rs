@@ -15,8 +15,9 @@ use super::waited::Waited;
 use crate::engine::Engine;
 use crate::granted_level::GrantedLevel;
 use crate::permit::Holds;
-use crate::place::{OverloadPlane, Place, SpentTicket};
+use crate::place::{OverloadPlane, Place};
 use crate::request::Request;
+use crate::spent_ticket::SpentTicket;
 
 #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
 #[inline(always)]
@@ -203,7 +204,7 @@ fn spend(
     holds: Option<&mut Holds>,
     now: Timestamp,
 ) -> bool {
-    let spent = SpentTicket::spend(plane, resource, number, now);
+    let spent = SpentTicket::spend(plane.overload.shared_resource(resource), number, now);
     let is_good = spent.is_some();
     if let Some(holds) = holds.filter(|_| is_good) {
         holds.other_mut().rare_mut().ticket = spent;

@@ -27,8 +27,9 @@ use crate::engine::{Engine, hasher};
 use crate::error::RequestError;
 use crate::meter_rows::Offered;
 use crate::permit::{Holds, IssuingGate, Permit};
-use crate::place::{HeldTicket, SpentTicket, lacks_in_flight_place};
+use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
+use crate::spent_ticket::{HeldTicket, SpentTicket};
 use crate::waiting_room::{AtTurn, CallReason, Room, RoomAnswer, Seat};
 
 impl Engine {
@@ -233,8 +234,8 @@ impl Engine {
 
     /// The ticket of a request that begins to wait; `None` if it is not good any more.
     fn held(&self, request: &Request<'_>, number: TicketNumber, now: Timestamp) -> Option<HeldTicket> {
-        let (plane, resource) = (self.planes.overload.as_ref()?, self.resource_of(request)?);
-        let spent = SpentTicket::spend(plane, resource, number, now)?;
+        let resource = self.overload()?.shared_resource(self.resource_of(request)?);
+        let spent = SpentTicket::spend(resource, number, now)?;
         Some(HeldTicket::new(spent, now))
     }
 
