@@ -5,7 +5,7 @@ use tidegate_sim::overload::{OverloadDesign, OverloadScenario, ServiceFile, Unkn
 
 use crate::arguments::{OverloadComparison, OverloadDesignName};
 use crate::exit::{Exit, WrittenReport, complain};
-use crate::overload::{DESIGNS, FEATURE_DESIGNS, OverloadExperiment, report};
+use crate::overload::{DESIGNS, FEATURE_DESIGNS, OverloadExperiment, RETURN_DESIGNS, report};
 use crate::{scenario_file, worlds};
 
 /// Carries out a command line.
@@ -31,8 +31,13 @@ fn scenarios(arguments: &OverloadComparison) -> Result<Vec<OverloadScenario>, Ex
         let file = scenario_file::read(path, "the scenario has", ServiceFile::parse)?;
         let scenario = |seed| {
             let scenario = file.scenario(seed, arguments.seconds)?;
-            let has_features = !scenario.features.is_empty();
-            let designs = if has_features { all_designs().collect() } else { DESIGNS.to_vec() };
+            let mut designs = DESIGNS.to_vec();
+            if !scenario.features.is_empty() {
+                designs.extend(rules(&FEATURE_DESIGNS));
+            }
+            if scenario.services.iter().any(|service| service.defer.is_some()) {
+                designs.extend(rules(&RETURN_DESIGNS));
+            }
             Ok(OverloadScenario { designs, ..scenario })
         };
         seeds.map(scenario).collect::<Result<_, UnknownServiceError>>().map_err(|error| {
@@ -65,8 +70,12 @@ fn designs(names: &[OverloadDesignName]) -> Vec<OverloadDesign> {
     all_designs().filter(is_named).collect()
 }
 
-/// All designs: those that decide about requests, and the rules for features.
+/// All designs: those that decide about requests, and the rules for features and for returns.
 fn all_designs() -> impl Iterator<Item = OverloadDesign> {
-    let rules = FEATURE_DESIGNS.into_iter().filter(|design| *design != OverloadDesign::TIDEGATE);
-    DESIGNS.into_iter().chain(rules)
+    DESIGNS.into_iter().chain(rules(&FEATURE_DESIGNS)).chain(rules(&RETURN_DESIGNS))
+}
+
+/// The designs that are rules in front of the product.
+fn rules(designs: &[OverloadDesign]) -> impl Iterator<Item = OverloadDesign> {
+    designs.iter().copied().filter(|design| *design != OverloadDesign::TIDEGATE)
 }

@@ -7,6 +7,7 @@ pub mod designs;
 pub mod experiment;
 pub mod feature_rule;
 pub mod report;
+pub mod return_rule;
 pub mod rival;
 
 mod acceptance;
@@ -16,4 +17,5 @@ pub use designs::DESIGNS;
 pub use experiment::OverloadExperiment;
 pub use feature_rule::FEATURE_DESIGNS;
 pub use report::{OverloadComparisonReport, report};
+pub use return_rule::RETURN_DESIGNS;
 pub use rival::Rival;

@@ -48,7 +48,7 @@ pub mod bounds {
     pub use crate::tree::{DEPTH_MAX, DOCUMENT_BYTES_MAX, NODES_MAX, SCALAR_BYTES_MAX, TEXT_BYTES_MAX};
 }
 
-pub use check::document::{DocumentCheck, FeatureEntries, LoadLevelEntries};
+pub use check::document::{DeferralEntries, DocumentCheck, FeatureEntries, LoadLevelEntries};
 pub use compare::{Change, Comparison, Fate, LimitChange, SettingChange, compare};
 pub use numbers::{OverrideNumbers, parse_numbers};
 pub use parse::{Checked, parse, parse_bytes, parse_document, parse_document_with};

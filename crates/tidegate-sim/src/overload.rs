@@ -37,7 +37,7 @@ mod plane_settings;
 mod tidegate_control;
 mod workers;
 
-pub use client::{ArrivalPattern, ClientSpec, LoadPhase, RetryRule};
+pub use client::{ArrivalPattern, ClientSpec, LoadPhase, RetryPrecision, RetryRule};
 pub use control::{
     AdmissionControl, ArrivedRequest, ControlView, FeatureControlView, FeatureMove, JobEnd, JobId,
     RefusalCause, Verdict,
@@ -54,5 +54,5 @@ pub use scenario_error::OverloadScenarioError;
 pub use service::{ServicePhase, ServiceSpec, ServiceTime};
 pub use service_file::{ServiceFile, UnknownServiceError};
 pub use summary::{VariantClient, VariantDesign, VariantFeature, VariantSummary};
-pub use tally::{ClientResult, ClientStep, ServiceStep, TenantResult};
+pub use tally::{ClientResult, ClientStep, OperationReturn, ServiceStep, TenantResult};
 pub use world::{OverloadWorld, simulate};

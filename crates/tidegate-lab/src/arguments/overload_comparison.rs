@@ -71,6 +71,11 @@ pub enum OverloadDesignName {
     /// The same, 10 s apart
     #[value(name = "hyst30-dwell")]
     Hyst30Dwell,
+    /// Come back after 5 s
+    #[value(name = "retry-5s")]
+    Retry5s,
+    /// Come back after a random time below a bound that doubles
+    FullJitter,
     /// The engine of the product
     Tidegate,
 }

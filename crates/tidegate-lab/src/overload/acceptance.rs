@@ -1,6 +1,7 @@
 //! Acceptance experiments: the scenarios of each, and the lines of the gate that judge it.
 
 mod control_traps;
+mod deferral;
 mod fairness;
 mod feature_levels;
 mod feature_noise;
@@ -26,6 +27,7 @@ static NOTES: [ExperimentNote; OverloadExperiment::ALL.len()] = [
     ExperimentNote::new("E4", "a feature that makes room and comes back", feature_ramp::DESCRIPTION),
     ExperimentNote::new("E5", "noise and waves at the threshold of a feature", feature_noise::DESCRIPTION),
     ExperimentNote::new("E6", "features with levels beside on and off", feature_levels::DESCRIPTION),
+    ExperimentNote::new("E9", "a batch that comes back with tickets", deferral::DESCRIPTION),
     ExperimentNote::new("E10", "shares of classes and tenants", fairness::DESCRIPTION),
     ExperimentNote::new("E11", "faults that mislead control loops", control_traps::DESCRIPTION),
 ];
@@ -50,6 +52,7 @@ impl OverloadExperiment {
             Self::FeatureRamp => feature_ramp::scenarios(seed),
             Self::FeatureNoise => feature_noise::scenarios(seed),
             Self::FeatureLevels => feature_levels::scenarios(seed),
+            Self::Deferral => deferral::scenarios(seed),
             Self::Fairness => fairness::scenarios(seed),
             Self::ControlTraps => control_traps::scenarios(seed),
         };
@@ -83,6 +86,7 @@ impl OverloadExperiment {
             Self::FeatureRamp => feature_ramp::judge(runs),
             Self::FeatureNoise => feature_noise::judge(runs),
             Self::FeatureLevels => feature_levels::judge(runs),
+            Self::Deferral => deferral::judge(runs),
             Self::Fairness => fairness::judge(runs),
             Self::ControlTraps => control_traps::judge(runs),
         };

@@ -23,6 +23,9 @@ pub enum OverloadExperiment {
     /// Features with levels rather than on and off.
     #[value(name = "E6")]
     FeatureLevels,
+    /// A batch whose requests are deferred.
+    #[value(name = "E9")]
+    Deferral,
     /// Shares of classes and tenants.
     #[value(name = "E10")]
     Fairness,
@@ -33,13 +36,14 @@ pub enum OverloadExperiment {
 
 impl OverloadExperiment {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Goodput,
         Self::HighValue,
         Self::DetectAndRecover,
         Self::FeatureRamp,
         Self::FeatureNoise,
         Self::FeatureLevels,
+        Self::Deferral,
         Self::Fairness,
         Self::ControlTraps,
     ];
@@ -53,7 +57,7 @@ impl OverloadExperiment {
     pub(crate) fn opens(self, variant: &str) -> bool {
         match self {
             Self::Goodput => variant == "5x",
-            Self::DetectAndRecover | Self::FeatureRamp | Self::FeatureLevels => true,
+            Self::DetectAndRecover | Self::FeatureRamp | Self::FeatureLevels | Self::Deferral => true,
             _ => false,
         }
     }

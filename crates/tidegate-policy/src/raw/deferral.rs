@@ -1,7 +1,5 @@
 //! How a resource defers requests, as it is written.
 
-#[cfg(test)]
-use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::claims::ClassConfig;
@@ -12,7 +10,7 @@ use super::claims::ClassConfig;
 /// A request without room in the whole `horizon` is refused as ever. A resource in `mode: shadow`
 /// gives no tickets. A resource without `queue` has a queue with the defaults of its keys.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename = "defer")]
 pub(crate) struct DeferForm {
     /// The classes whose requests are deferred, at least one.
@@ -23,7 +21,7 @@ pub(crate) struct DeferForm {
     /// How far ahead seconds are reserved, 10s to 1h in whole seconds. Default: `1h`.
     pub(crate) horizon: Option<String>,
     /// The deferrals of one request that raise it by a cohort each, 0 to 100. Default: `5`.
-    #[cfg_attr(test, schemars(range(min = 0, max = 100)))]
+    #[cfg_attr(any(test, feature = "schema"), schemars(range(min = 0, max = 100)))]
     pub(crate) max_deferrals: Option<u64>,
     /// The source of the operation, for which alone a ticket counts: a source of a route, read by
     /// the proxy; `entry.NAME`, read everywhere else; or text in double quotes. Default: the

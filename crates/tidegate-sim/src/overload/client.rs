@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use tidegate_core::Class;
 
-use crate::kit::Chance;
+use crate::kit::{Chance, SECOND};
 
 /// One group of clients that behave alike: an open loop, so that a slow service is asked no less.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,6 +47,8 @@ pub struct ClientSpec {
     pub retry: RetryRule,
     /// Whether the latencies are kept for each tenant.
     pub keeps_tenants: bool,
+    /// Whether each refused operation is kept, with its return.
+    pub keeps_returns: bool,
 }
 
 /// How operations are spread over time.
@@ -92,6 +94,25 @@ pub enum RetryRule {
         /// Whether it honours Retry-After.
         honours_retry_after: bool,
     },
+    /// It comes back when the refusal says, with the ticket that the refusal brought, if any; after
+    /// a second where the refusal says nothing.
+    Named {
+        /// Attempts in all, at least 1.
+        attempts: u32,
+        /// How exactly it reads the time.
+        precision: RetryPrecision,
+    },
+}
+
+/// How exactly a client reads the time before a retry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryPrecision {
+    /// To the nanosecond, as from the body of an answer.
+    #[default]
+    Exact,
+    /// Rounded up to whole seconds, as from the header `Retry-After`.
+    WholeSeconds,
 }
 
 impl RetryRule {
@@ -107,7 +128,19 @@ impl RetryRule {
                 let named = retry_after.filter(|_| honours_retry_after);
                 named.map_or(jitter, |after| after + jitter)
             }),
+            Self::Named { attempts, precision } => (attempt < attempts).then(|| {
+                let after = retry_after.unwrap_or(SECOND);
+                match precision {
+                    RetryPrecision::Exact => after,
+                    RetryPrecision::WholeSeconds => after.div_ceil(SECOND) * SECOND,
+                }
+            }),
         }
+    }
+
+    /// Whether the client presents the tickets of refusals.
+    pub(crate) const fn uses_tickets(self) -> bool {
+        matches!(self, Self::Named { .. })
     }
 }
 
@@ -134,6 +167,7 @@ impl ClientSpec {
             calls: 1,
             retry: RetryRule::None,
             keeps_tenants: false,
+            keeps_returns: false,
         }
     }
 
@@ -180,5 +214,16 @@ mod tests {
         }
         assert_eq!(rule.delay(3, None, &mut chance), None);
         assert_eq!(RetryRule::None.delay(1, None, &mut chance), None);
+    }
+    #[test]
+    fn a_client_that_is_named_a_time_comes_back_then_or_at_the_next_whole_second() {
+        let mut chance = Chance::new(1, 1);
+        let named = |precision| RetryRule::Named { attempts: 2, precision };
+        let mut delay = |precision, after| named(precision).delay(1, after, &mut chance);
+        assert_eq!(delay(RetryPrecision::Exact, Some(1_500_000_000)), Some(1_500_000_000));
+        assert_eq!(delay(RetryPrecision::WholeSeconds, Some(1_500_000_000)), Some(2 * SECOND));
+        assert_eq!(delay(RetryPrecision::WholeSeconds, Some(2 * SECOND)), Some(2 * SECOND));
+        assert_eq!(delay(RetryPrecision::Exact, None), Some(SECOND));
+        assert_eq!(named(RetryPrecision::Exact).delay(2, None, &mut chance), None);
     }
 }

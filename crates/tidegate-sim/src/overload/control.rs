@@ -26,6 +26,9 @@ pub struct ArrivedRequest<'a> {
     pub cost: u32,
     /// 0 for the first attempt.
     pub attempt: u32,
+    /// The ticket of the last refusal of its operation, where its client uses tickets. Designs
+    /// without tickets ignore it.
+    pub ticket: Option<&'a str>,
     /// The instant after which the answer is of no use.
     pub deadline: u64,
     /// Until when it may wait in a queue that knows of it.
@@ -65,13 +68,15 @@ pub enum RefusalCause {
     FeatureDisabled,
     /// The program in front of the service started anew.
     Restart,
+    /// It was refused because of the load, with a ticket for a second that is reserved for it.
+    Deferred,
     /// Another reason of the engine.
     Other,
 }
 
 impl RefusalCause {
     /// All of them, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cursor,
         Self::QueueFull,
         Self::LimitReached,
@@ -80,6 +85,7 @@ impl RefusalCause {
         Self::DeadlineUnmeetable,
         Self::FeatureDisabled,
         Self::Restart,
+        Self::Deferred,
         Self::Other,
     ];
 
@@ -94,6 +100,7 @@ impl RefusalCause {
             Self::DeadlineUnmeetable => "deadline unmeetable",
             Self::FeatureDisabled => "feature disabled",
             Self::Restart => "restart",
+            Self::Deferred => "deferred",
             Self::Other => "other",
         }
     }
@@ -105,7 +112,7 @@ impl RefusalCause {
 }
 
 /// An answer of a design.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The service begins to work on it.
     Start {
@@ -125,6 +132,8 @@ pub enum Verdict {
         cause: RefusalCause,
         /// The nanoseconds before a retry, if the answer names them.
         retry_after: Option<u64>,
+        /// The ticket that the answer brings.
+        ticket: Option<Box<str>>,
     },
 }
 
@@ -136,7 +145,7 @@ impl Verdict {
 
     /// A refusal that names no time before a retry.
     pub const fn refuse(job: JobId, cause: RefusalCause) -> Self {
-        Self::Refuse { job, cause, retry_after: None }
+        Self::Refuse { job, cause, retry_after: None, ticket: None }
     }
 }
 

@@ -1,5 +1,7 @@
 //! One design in a world of its own: events in order of time, clients, workers, and the checks.
 
+use std::collections::BTreeMap;
+
 use super::arrivals::ClientSource;
 use super::client::{ClientSpec, RetryRule};
 use super::control::{AdmissionControl, ArrivedRequest, JobEnd, JobId, RefusalCause, Verdict};
@@ -10,7 +12,7 @@ use super::run::{OverloadResult, ServiceResult};
 use super::scenario::{OverloadFault, OverloadScenario};
 use super::scenario_error::OverloadScenarioError;
 use super::service::{ServiceSpec, nanos_of_ms};
-use super::tally::{ClientTally, EndedOperation, OperationEnd, STEP, ServiceStep};
+use super::tally::{ClientTally, EndedOperation, OperationEnd, OperationReturn, STEP, ServiceStep};
 use super::workers::{BegunWork, Workers};
 use crate::kit::{Chance, Delays, EventQueue, Findings, MS, SECOND, seconds};
 
@@ -31,6 +33,8 @@ pub(crate) struct OverloadDesignWorld {
     sources: Vec<ClientSource>,
     tenant_names: Vec<Vec<String>>,
     operations: Vec<Operation>,
+    /// The tickets of operations whose clients come back with them.
+    tickets: BTreeMap<usize, Box<str>>,
     jobs: Vec<Job>,
     services: Vec<ServiceState>,
     tallies: Vec<ClientTally>,
@@ -72,6 +76,12 @@ struct Operation {
     calls_done: u32,
     /// Attempts of the present call.
     attempts: u32,
+    /// Attempts of all calls after their first.
+    returns: u32,
+    /// When its first attempt was refused.
+    refused_at: Option<u64>,
+    /// When the work of its last started attempt began.
+    started_at: u64,
     /// Whether a feature of the service was below its best level when it began.
     is_degraded: bool,
     has_ended: bool,
@@ -139,6 +149,7 @@ impl OverloadDesignWorld {
                 .collect(),
             tenant_names: clients.iter().map(names).collect(),
             operations: Vec::new(),
+            tickets: BTreeMap::new(),
             jobs: Vec::new(),
             services: (0..scenario.services.len()).map(|at| ServiceState::new(scenario, at)).collect(),
             tallies: clients.iter().map(tally).collect(),
@@ -255,7 +266,10 @@ impl OverloadDesignWorld {
             match verdict {
                 Verdict::Start { job, level } => self.start(job, level),
                 Verdict::Cancel(job) => self.cut_short(job),
-                Verdict::Refuse { job, cause, retry_after } => self.refuse(job, cause, retry_after),
+                Verdict::Refuse { job, cause, retry_after, ticket } => {
+                    self.keep_ticket(job, ticket);
+                    self.refuse(job, cause, retry_after);
+                }
             }
         }
         self.verdicts = verdicts;
@@ -311,6 +325,9 @@ impl OverloadDesignWorld {
             work_seed,
             calls_done: 0,
             attempts: 0,
+            returns: 0,
+            refused_at: None,
+            started_at: 0,
             is_degraded: self.services[self.scenario.clients[client].service].degraded > 0,
             has_ended: false,
         });
@@ -324,6 +341,7 @@ impl OverloadDesignWorld {
         let now = self.now;
         let asked = &mut self.operations[operation];
         asked.attempts += 1;
+        asked.returns += u32::from(asked.attempts > 1);
         let Operation { client, tenant, began, attempts, .. } = *asked;
         let spec = &self.scenario.clients[client];
         let job = self.jobs.len();
@@ -335,7 +353,7 @@ impl OverloadDesignWorld {
             state: JobState::Waiting,
             is_given_up: false,
         });
-        self.tallies[client].attempted(began);
+        self.tallies[client].attempted(attempts - 1, began, now);
         let ms = |ms: u32| u64::from(ms) * MS;
         let deadline = now + ms(spec.deadline_ms);
         if spec.retry != RetryRule::None {
@@ -349,6 +367,7 @@ impl OverloadDesignWorld {
         let state = &mut self.services[service];
         state.ledger.offered += 1;
         let names = core::mem::take(&mut self.tenant_names[client]);
+        let ticket = self.tickets.remove(&operation);
         let arrival = ArrivedRequest {
             job,
             service,
@@ -358,6 +377,7 @@ impl OverloadDesignWorld {
             feature: self.client_features[client],
             cost,
             attempt: attempts - 1,
+            ticket: ticket.as_deref(),
             deadline,
             wait_until,
         };
@@ -381,6 +401,7 @@ impl OverloadDesignWorld {
         let started = &mut self.jobs[job];
         (started.state, started.started, started.level) = (JobState::AtWork, now, level);
         let waited = now - started.arrived;
+        self.operations[started.operation].started_at = now;
         let operation = self.operations[started.operation];
         let (spec, work_chance) = (&self.scenario.clients[client], u64::from(operation.calls_done));
         let time = self.scenario.services[service].service_time;
@@ -488,10 +509,22 @@ impl OverloadDesignWorld {
         state.workers.reject(&self.scenario.services[service]);
         state.note_waiting();
         let Job { operation, is_given_up, .. } = self.jobs[job];
-        self.tallies[client].refused(cause, self.operations[operation].began, now);
+        let asked = &mut self.operations[operation];
+        if asked.attempts == 1 {
+            asked.refused_at.get_or_insert(now);
+        }
+        self.tallies[client].refused(cause, asked.began, now);
         if !is_given_up {
             let end = if is_disabled { OperationEnd::Disabled } else { OperationEnd::Refused };
             self.fail(operation, end, retry_after);
+        }
+    }
+
+    /// The client of a refused job keeps the ticket for its next attempt.
+    fn keep_ticket(&mut self, job: JobId, ticket: Option<Box<str>>) {
+        let retry = self.scenario.clients[self.client_of(job)].retry;
+        if let Some(ticket) = ticket.filter(|_| retry.uses_tickets()) {
+            self.tickets.insert(self.jobs[job].operation, ticket);
         }
     }
 
@@ -524,7 +557,18 @@ impl OverloadDesignWorld {
         debug_assert!(!has_ended, "an operation ends once");
         self.operations[operation].has_ended = true;
         self.live -= 1;
+        self.tickets.remove(&operation);
+        self.keep_return(operation, end);
         self.tallies[client].ended(end, EndedOperation { tenant, began, is_degraded }, self.now);
+    }
+
+    /// Keeps an operation that ends and was refused before, where its group keeps such.
+    fn keep_return(&mut self, operation: usize, end: OperationEnd) {
+        let Operation { client, refused_at, started_at, returns, .. } = self.operations[operation];
+        if let Some(refused_at) = refused_at.filter(|_| self.scenario.clients[client].keeps_returns) {
+            let served = (end == OperationEnd::Succeeded).then_some((started_at, self.now));
+            self.tallies[client].returned(OperationReturn { refused_at, returns, served });
+        }
     }
 
     /// The deadline of a job has come, and its client may try again.

@@ -41,10 +41,14 @@ fn resource_config(service: &ServiceSpec) -> ResourceConfig {
     } else {
         ResourceConfig::new(places.into())
     };
-    config
+    let config = config
         .waiting_max(RoomUse::new(WAITING_MAX, 64 << 20))
         .queue(queue_config(service))
-        .levels(service.levels)
+        .levels(service.levels);
+    match service.defer {
+        Some(defer) => config.defer(defer),
+        None => config,
+    }
 }
 
 /// The signal of the measured use of a service.

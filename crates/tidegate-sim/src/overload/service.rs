@@ -1,7 +1,8 @@
 //! A simulated service: workers, the time that work takes them, and what a rejection costs.
 
 use serde::{Serialize, Serializer};
-use tidegate_overload::LevelThresholds;
+use tidegate_core::Class;
+use tidegate_overload::{DeferralConfig, LevelThresholds};
 
 use crate::kit::{Chance, MS};
 
@@ -35,6 +36,9 @@ pub struct ServiceSpec {
     /// The deviation of a measured signal: each tenth of a second the part of the workers that are
     /// at work, with normal noise, is a signal of the service beside its places. `None`: no signal.
     pub measured_noise: Option<f64>,
+    /// How the engine defers requests of the service; `None`: refused requests get no tickets.
+    #[serde(serialize_with = "serialize_defer", skip_serializing_if = "Option::is_none")]
+    pub defer: Option<DeferralConfig>,
 }
 
 /// A distribution of service times.
@@ -124,6 +128,7 @@ impl ServiceSpec {
             priority_share: None,
             levels: LevelThresholds::DEFAULT,
             measured_noise: None,
+            defer: None,
         }
     }
 
@@ -149,6 +154,26 @@ fn serialize_levels<S: Serializer>(levels: &LevelThresholds, serializer: S) -> R
         ("settle_seconds", settle.as_secs_f64()),
     ];
     serializer.collect_map(numbers)
+}
+
+/// The settings of deferral as they are shown in a report.
+#[derive(Serialize)]
+struct ShownDeferral {
+    classes: Vec<&'static str>,
+    share: f64,
+    horizon_seconds: u64,
+    max_deferrals: u8,
+}
+
+#[expect(clippy::ref_option, reason = "the signature is serde's")]
+fn serialize_defer<S: Serializer>(defer: &Option<DeferralConfig>, serializer: S) -> Result<S::Ok, S::Error> {
+    let shown = defer.map(|defer| ShownDeferral {
+        classes: Class::ALL.into_iter().filter(|class| defer.takes(*class)).map(Class::as_str).collect(),
+        share: defer.share.as_ratio(),
+        horizon_seconds: defer.horizon.as_secs(),
+        max_deferrals: defer.max_deferrals,
+    });
+    shown.serialize(serializer)
 }
 
 pub(crate) fn nanos_of_ms(ms: f64) -> u64 {

@@ -4,10 +4,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Class;
-use tidegate_overload::{FeatureConfig, LevelThresholds};
-use tidegate_policy::{DocumentCheck, FeatureEntries, LoadLevelEntries, Problems};
+use tidegate_overload::{DeferralConfig, FeatureConfig, LevelThresholds};
+use tidegate_policy::{DeferralEntries, DocumentCheck, FeatureEntries, LoadLevelEntries, Problems};
 
-use super::client::{ArrivalPattern, ClientSpec, LoadPhase, RetryRule};
+use super::client::{ArrivalPattern, ClientSpec, LoadPhase, RetryPrecision, RetryRule};
 use super::concurrency_form::ConcurrencyForm;
 use super::feature_spec::FeatureSpec;
 use super::scenario::{OverloadFault, OverloadScenario, TimedFault};
@@ -23,6 +23,8 @@ pub struct ServiceFile {
     document: ServiceDocument,
     /// The thresholds of each service.
     levels: Vec<LevelThresholds>,
+    /// How each service defers requests.
+    deferrals: Vec<Option<DeferralConfig>>,
     features: Vec<FeatureConfig>,
 }
 
@@ -78,6 +80,9 @@ struct ServiceForm {
     /// The pressures at which its load levels are entered, with the keys of `levels:` of a resource
     /// of a policy.
     levels: Option<LoadLevelEntries>,
+    /// Tickets instead of refusals, with the keys of `defer:` of a resource of a policy.
+    /// `operation` and `key_file` change nothing in a simulation. Default: no tickets.
+    defer: Option<DeferralEntries>,
 }
 
 /// A distribution of service times.
@@ -210,6 +215,20 @@ struct RetryForm {
     backoff: Option<bool>,
     /// Whether Retry-After is honoured, with `backoff`. Default: false.
     honours_retry_after: Option<bool>,
+    /// Whether the client comes back with its ticket when the refusal says, instead of after a time
+    /// of its own: `exact`, or `whole_seconds` as from the header. Default: it ignores tickets.
+    tickets: Option<TicketUseForm>,
+}
+
+/// How exactly a client with a ticket reads the time of its return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum TicketUseForm {
+    /// As the body of the answer says it.
+    Exact,
+    /// In whole seconds, rounded up.
+    WholeSeconds,
 }
 
 /// An event from outside.
@@ -260,20 +279,29 @@ impl ServiceFile {
             let levels: Vec<_> = services
                 .map(|(place, form)| check.load_levels(form.levels.as_ref(), "services", place))
                 .collect();
+            let services = document.services.iter().enumerate();
+            let deferrals: Vec<_> = services
+                .map(|(place, form)| check.deferral(form.defer.as_ref(), "services", place))
+                .collect();
             let names: Vec<&str> = document.services.iter().map(|form| form.name.as_str()).collect();
-            (levels, check.features(document.features.as_ref(), &names, "services"))
+            (levels, deferrals, check.features(document.features.as_ref(), &names, "services"))
         };
-        let (document, (levels, features)) = scenario_document::parse_with(name, bytes, SCHEMA, check)?;
-        Ok(Self { document, levels, features })
+        let (document, checked) = scenario_document::parse_with(name, bytes, SCHEMA, check)?;
+        let (levels, deferrals, features) = checked;
+        Ok(Self { document, levels, deferrals, features })
     }
 
     /// The scenario of a seed under the engine of the product, with `seconds` instead of those of
     /// the file.
     pub fn scenario(&self, seed: u64, seconds: Option<u32>) -> Result<OverloadScenario, UnknownServiceError> {
         let document = &self.document;
-        let with_levels = document.services.iter().zip(&self.levels);
-        let services =
-            with_levels.map(|(form, levels)| ServiceSpec { levels: *levels, ..service(form) }).collect();
+        let checked = self.levels.iter().zip(&self.deferrals);
+        let services = document.services.iter().zip(checked).map(|(form, (levels, defer))| ServiceSpec {
+            levels: *levels,
+            defer: *defer,
+            ..service(form)
+        });
+        let services = services.collect();
         let clients = document.clients.iter().map(|one| self.client(one)).collect::<Result<_, _>>()?;
         let seconds = seconds.or(document.seconds).unwrap_or(Self::SECONDS);
         let mut scenario = OverloadScenario::new(seed, seconds, services, clients);
@@ -355,7 +383,13 @@ fn service(form: &ServiceForm) -> ServiceSpec {
 
 fn retry(form: &RetryForm) -> RetryRule {
     let (attempts, after_ms) = (form.attempts, form.after_ms.unwrap_or(100));
-    if form.backoff == Some(true) {
+    if let Some(tickets) = form.tickets {
+        let precision = match tickets {
+            TicketUseForm::Exact => RetryPrecision::Exact,
+            TicketUseForm::WholeSeconds => RetryPrecision::WholeSeconds,
+        };
+        RetryRule::Named { attempts, precision }
+    } else if form.backoff == Some(true) {
         let honours_retry_after = form.honours_retry_after == Some(true);
         RetryRule::Backoff { attempts, base_ms: after_ms, honours_retry_after }
     } else {

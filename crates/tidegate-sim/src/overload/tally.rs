@@ -54,6 +54,10 @@ pub struct ClientResult {
     /// Each tenant, where the group keeps them.
     #[serde(skip)]
     pub tenants: Vec<TenantResult>,
+    /// The operations that were refused at their first attempt, in the order of their ends, where
+    /// the group keeps them.
+    #[serde(skip)]
+    pub returns: Vec<OperationReturn>,
 }
 
 /// One step of a group of clients.
@@ -63,6 +67,8 @@ pub struct ClientStep {
     pub began: u32,
     /// Those of them that succeeded.
     pub succeeded: u32,
+    /// Attempts after the first that arrived in it.
+    pub returned: u32,
     /// Attempts that were refused in it.
     pub refused: u32,
     /// Those of them whose feature was off.
@@ -71,6 +77,19 @@ pub struct ClientStep {
     pub good_units: u32,
     /// Units of cost on which work began in it.
     pub started_units: u32,
+}
+
+/// An operation that was refused at its first attempt. Instants are nanoseconds since the world
+/// began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationReturn {
+    /// When the first attempt was refused.
+    pub refused_at: u64,
+    /// The attempts after the first.
+    pub returns: u32,
+    /// When the work began that was answered in time, and when it ended; `None` if the operation
+    /// did not succeed.
+    pub served: Option<(u64, u64)>,
 }
 
 /// One tenant.
@@ -173,8 +192,17 @@ impl ClientTally {
         self.step(at).began += 1;
     }
 
-    pub(crate) fn attempted(&mut self, began: u64) {
+    /// An attempt arrives; `attempt` is 0 for the first.
+    pub(crate) fn attempted(&mut self, attempt: u32, began: u64, now: u64) {
         self.result.attempts += u64::from(self.counts(began));
+        if attempt > 0 {
+            self.step(now).returned += 1;
+        }
+    }
+
+    /// An operation has ended that was refused at its first attempt.
+    pub(crate) fn returned(&mut self, operation: OperationReturn) {
+        self.result.returns.push(operation);
     }
 
     pub(crate) fn refused(&mut self, cause: RefusalCause, began: u64, now: u64) {

@@ -13,9 +13,9 @@ use tidegate_core::{
 };
 use tidegate_engine::{
     Answered, Completion, Decision, Engine, EngineConfig, Event, Outcome, Pending, Permit, Request, Step,
-    Wants, lacks_in_flight_place,
+    TicketKeys, Wants, lacks_in_flight_place,
 };
-use tidegate_overload::{Cursor, FeatureEvent, OfferOutcome, PushedValue, ResourceMode};
+use tidegate_overload::{Cursor, FeatureEvent, OfferOutcome, PushedValue, ResourceMode, TicketIssuer};
 
 use super::control::{
     AdmissionControl, ArrivedRequest, ControlView, FeatureControlView, FeatureMove, JobEnd, JobId,
@@ -30,6 +30,9 @@ use crate::kit::Clock;
 /// The beginning of the names of namespaces. They have no limits, so that the overload plane alone
 /// decides.
 const NAMESPACE: &str = "world";
+
+/// The key that tickets are signed with.
+const TICKET_KEY: [u8; 32] = [7; 32];
 
 /// The engine and the requests that it has not answered or whose work goes on.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub(crate) struct TidegateControl {
     calls: Arc<CallList>,
     next_tick: u64,
     feature_moves: Vec<FeatureMove>,
+    /// How often the program has started anew.
+    restarts: u64,
 }
 
 /// A job, its service, and until when it may wait.
@@ -103,7 +108,12 @@ fn namespaces(settings: &ControlledServices) -> Vec<String> {
     (0..settings.namespaces).map(|number| format!("{NAMESPACE}-{number}")).collect()
 }
 
-fn engine(settings: &ControlledServices, mode: ResourceMode) -> Result<Engine, OverloadScenarioError> {
+/// The engine of a program that has started anew so often. The key of its tickets outlives it.
+fn engine(
+    settings: &ControlledServices,
+    mode: ResourceMode,
+    restarts: u64,
+) -> Result<Engine, OverloadScenarioError> {
     let seed = settings.seed;
     let mut config = EngineConfig::seeded([seed, 1, 2, 3]);
     config.table.bytes = 1 << 20;
@@ -116,6 +126,11 @@ fn engine(settings: &ControlledServices, mode: ResourceMode) -> Result<Engine, O
     let engine =
         engine.overload(overload).build().map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
     engine.set_waiting_bounds(waiting_bounds());
+    if settings.services.iter().any(|service| service.defer.is_some()) {
+        let keys = TicketKeys::new(&TICKET_KEY).expect("the key is long enough");
+        engine.set_ticket_keys(Some(keys));
+        engine.set_ticket_issuer(TicketIssuer { member: 1, start: restarts });
+    }
     if settings.pins_cursor_open {
         for service in &settings.services {
             let pin = Event::Pin { resource: Some(&service.name), level: Some(0), until: Timestamp::MAX };
@@ -133,7 +148,7 @@ impl TidegateControl {
         Ok(Self {
             namespaces: namespaces(settings),
             settings: settings.clone(),
-            engine: engine(settings, mode)?,
+            engine: engine(settings, mode, 0)?,
             mode,
             at_work: vec![0; settings.services.len()],
             waiting: BTreeMap::new(),
@@ -143,6 +158,7 @@ impl TidegateControl {
             calls: Arc::default(),
             next_tick: 0,
             feature_moves: Vec::new(),
+            restarts: 0,
         })
     }
 
@@ -171,7 +187,10 @@ impl TidegateControl {
                     Retry::Backoff => refusal.retry_hint.map(|hint| hint.as_nanos() as u64),
                     Retry::Never => None,
                 };
-                out.push(Verdict::Refuse { job, cause, retry_after });
+                let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
+                let ticket = details.and_then(|details| details.ticket.as_deref());
+                let ticket = ticket.map(|ticket| Box::from(&*ticket.text));
+                out.push(Verdict::Refuse { job, cause, retry_after, ticket });
             }
             Step::Ask(pending) => self.wait(asked, pending),
         }
@@ -258,6 +277,7 @@ fn cause_of(refusal: &Refusal, is_wait_over: bool) -> RefusalCause {
     match refusal.reason() {
         Reason::QueueFull => RefusalCause::QueueFull,
         Reason::FeatureDisabled => RefusalCause::FeatureDisabled,
+        Reason::Deferred => RefusalCause::Deferred,
         Reason::DeadlineUnmeetable => RefusalCause::DeadlineUnmeetable,
         Reason::OverloadShed if is_wait_over => RefusalCause::WaitedTooLong,
         Reason::OverloadShed if lacks_in_flight_place(refusal) => RefusalCause::LimitReached,
@@ -281,6 +301,7 @@ impl AdmissionControl for TidegateControl {
             .deadline(at(deadline))
             .may_wait_until(at(wait_until));
         request.attempt = attempt;
+        request.ticket = arrival.ticket;
         request.feature = feature.map(|feature| self.settings.features[feature].config.name.as_str());
         let step = self.engine.admit(&request, at(now)).expect("the namespace exists, and it has no limits");
         let step = step.into_owned();
@@ -342,7 +363,9 @@ impl AdmissionControl for TidegateControl {
             from: view.level,
             to: 0,
         }));
-        self.engine = engine(&self.settings, self.mode).expect("the same settings made an engine before");
+        self.restarts += 1;
+        self.engine = engine(&self.settings, self.mode, self.restarts)
+            .expect("the same settings made an engine before");
         self.next_tick = now;
     }
 

@@ -21,7 +21,7 @@ use crate::problem::Report;
 use crate::raw::deferral::DeferForm;
 
 /// The settings as the plane takes them, for a resource with this queue.
-pub(super) fn config(
+pub(in crate::check) fn config(
     raw: &DeferForm,
     queue: &QueueConfig,
     path: &Path,
@@ -99,7 +99,7 @@ fn horizon(text: Option<&str>, defaults: &DeferralConfig, path: &Path, report: &
 
 /// The settings that the plane does not need. `has_token_keys` says whether the proxy verifies
 /// tokens.
-pub(super) fn policy(
+pub(in crate::check) fn policy(
     raw: &DeferForm,
     has_token_keys: bool,
     path: &Path,
