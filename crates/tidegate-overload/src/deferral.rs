@@ -18,6 +18,7 @@ pub(crate) mod slot_book;
 pub(crate) mod slot_index;
 pub(crate) mod slot_room;
 pub(crate) mod spent_bits;
+pub(crate) mod steady_capacity;
 pub(crate) mod tenant_sketch;
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]

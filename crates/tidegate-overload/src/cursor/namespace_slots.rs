@@ -450,6 +450,14 @@ impl NamespaceSlots {
         self.place_times[class as usize].add(held);
     }
 
+    /// The requests whose work has ended since the last tick, and the microseconds for which they
+    /// kept their places; they stay counted.
+    pub(crate) fn ended_since_tick(&self) -> (u64, u64) {
+        let sum = |sums: &PerClass| sums.iter().map(|sum| sum.load(Ordering::Relaxed)).sum::<u64>();
+        let all = self.slots.iter().map(|slot| (sum(&slot.ended), sum(&slot.held_us)));
+        all.fold((0, 0), |(ended, held), one| (ended + one.0, u64::saturating_add(held, one.1)))
+    }
+
     /// Counts a request that succeeded, with the time until its answer.
     pub(crate) fn answer(&self, namespace: u32, time: Duration) {
         let slot = &self.slots[self.claim(namespace)];

@@ -132,6 +132,12 @@ impl DeferralCalendar {
         self.hints.clear();
     }
 
+    /// Lets the next sale take over any capacity, also one that is higher than that of the last
+    /// sale. Each sale may look at every booked second then.
+    pub(crate) const fn release_room(&mut self) {
+        self.room.release();
+    }
+
     /// Sells a ticket for the first second with room; `None` if the whole horizon is sold, or the
     /// memory for the bits of its tickets.
     ///

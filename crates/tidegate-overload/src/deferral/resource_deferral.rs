@@ -1,5 +1,7 @@
 //! Deferral at one resource: its settings, its calendar and its counts.
 
+use core::time::Duration;
+
 use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::namespace_slots::NamespaceTick;
@@ -7,7 +9,8 @@ use crate::deferral::calendar::{DeferralCalendar, TICKET_BYTES_MAX};
 use crate::deferral::calendar_stats::CalendarStats;
 use crate::deferral::deferral_config::DeferralConfig;
 use crate::deferral::pulled_front::CalendarLoad;
-use crate::deferral::shown_capacity::ShownCapacity;
+use crate::deferral::shown_capacity::{ShownCapacity, ShownUse};
+use crate::deferral::steady_capacity::SteadyCapacity;
 use crate::deferral::ticket_clock::TicketClock;
 use crate::deferral::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState};
 
@@ -46,6 +49,8 @@ pub(crate) struct Deferral {
     /// Made with the first ticket, and kept when the settings are gone: tickets are out.
     calendar: Option<Box<DeferralCalendar>>,
     capacity: ShownCapacity,
+    steady: SteadyCapacity,
+    ticked: Option<Timestamp>,
     counts: DeferralCounts,
 }
 
@@ -53,8 +58,7 @@ pub(crate) struct Deferral {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeferralTick<'a> {
     pub(crate) ticks: &'a [NamespaceTick],
-    pub(crate) places: u64,
-    pub(crate) in_use: f64,
+    pub(crate) shown: ShownUse,
     /// The time of work whose end is not reported, in seconds; 0: not known.
     pub(crate) typical: f64,
     pub(crate) is_below_hard: bool,
@@ -91,12 +95,35 @@ impl Deferral {
     /// Takes in a tick.
     pub(crate) fn tick(&mut self, tick: &DeferralTick<'_>, now: Timestamp) {
         let Some(config) = self.config else { return };
-        self.capacity.tick(tick.ticks, tick.places, tick.in_use, tick.typical);
-        let capacity = self.capacity.get(tick.places);
-        let spare = capacity * (1.0 - tick.in_use).max(config.share.as_ratio());
+        self.ticked = Some(now);
+        self.capacity.tick(tick.ticks, tick.shown, tick.typical);
+        if self.capacity.is_fresh() {
+            self.steady.release();
+        }
+        let shown = self.capacity.get(tick.shown.places);
+        let capacity = self.steady.tick(shown);
+        let spare = shown * (1.0 - tick.shown.in_use).max(config.share.as_ratio());
         let load = CalendarLoad { capacity, spare, is_below_hard: tick.is_below_hard };
         if let Some(calendar) = &mut self.calendar {
             calendar.tick(load, self.clock.from_member(now));
+        }
+    }
+
+    /// Whether no work has ended before the last tick, so that the first work counts by
+    /// [`Deferral::begin`].
+    pub(crate) const fn is_cold(&self) -> bool {
+        !self.capacity.is_known()
+    }
+
+    /// Takes in the work that has ended since the last tick, before a sale of a resource that is
+    /// cold.
+    pub(crate) fn begin(&mut self, first: (u64, u64), shown: ShownUse, now: Timestamp) {
+        // Before the first tick the time since the start is not known.
+        let since_tick = self.ticked.map_or(Duration::from_secs(1), |ticked| now.saturating_since(ticked));
+        self.capacity.begin(first, shown, since_tick);
+        self.steady.release();
+        if let Some(calendar) = &mut self.calendar {
+            calendar.release_room();
         }
     }
 
@@ -107,7 +134,8 @@ impl Deferral {
         let calendar = self
             .calendar
             .get_or_insert_with(|| Box::new(DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX)));
-        let booking = calendar.sell(ask, self.capacity.get(places), self.clock.from_member(now));
+        let capacity = self.steady.at_sale(self.capacity.get(places));
+        let booking = calendar.sell(ask, capacity, self.clock.from_member(now));
         let count = if booking.is_some() { &mut self.counts.sold } else { &mut self.counts.full };
         *count += 1;
         booking.map(|booking| Booking {

@@ -5,6 +5,7 @@ use tidegate_core::{Class, Timestamp};
 use super::{DeferralTick, HARD, Resource, ResourceControl, deferral_word, in_use};
 use crate::cursor::cursor_control::TickMeasures;
 use crate::deferral::resource_deferral::DeferralStats;
+use crate::deferral::shown_capacity::ShownUse;
 use crate::deferral::ticket_clock::TicketClock;
 use crate::deferral::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState};
 use crate::levels::load_level::LoadLevel;
@@ -26,7 +27,11 @@ impl Resource {
     /// Sells a ticket for a request that is refused; `None` where requests are not deferred, or if
     /// the calendar is full.
     pub fn sell_ticket(&self, ask: TicketAsk, now: Timestamp) -> Option<Booking> {
-        lock(&self.deferral).sell(ask, self.in_flight.max(), now)
+        let mut deferral = lock(&self.deferral);
+        if deferral.is_cold() {
+            deferral.begin(self.namespaces.ended_since_tick(), self.shown_use(1.0), now);
+        }
+        deferral.sell(ask, self.in_flight.max(), now)
     }
 
     /// The worth of a ticket that is presented now and is good between two instants; it is counted.
@@ -89,6 +94,11 @@ impl Resource {
         self.deferral_word.store(word, Ordering::Relaxed);
     }
 
+    /// The use of the places now, of which a part was in use since the last tick.
+    fn shown_use(&self, in_use: f64) -> ShownUse {
+        ShownUse { places: self.in_flight.max(), in_flight: self.in_flight.count(), in_use }
+    }
+
     pub(super) fn tick_deferral(
         &self,
         control: &ResourceControl,
@@ -98,8 +108,7 @@ impl Resource {
         self.note_deferral(control);
         let tick = DeferralTick {
             ticks: measures.namespaces,
-            places: self.in_flight.max(),
-            in_use: in_use(measures),
+            shown: self.shown_use(in_use(measures)),
             typical: self.pacer.service().as_secs_f64(),
             is_below_hard: control.levels.level() < LoadLevel::Hard,
         };

@@ -128,10 +128,8 @@ pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
         lines.push(at_most(named("attempts after the first"), &of(attempts), 1.05, times));
         lines.push(at_most(named("pairs in another order"), &of(inversions), 0.01, share));
         if variant.above > 0.0 && variant.lost == 0.0 {
-            let success = values(runs, variant.name, |_, result| {
-                result.client(ABOVE).map_or(0.0, ClientResult::success)
-            });
-            lines.push(at_least(named("success of the class above"), &success, 0.999, share));
+            let what = named("success of the class above while the batch comes back");
+            lines.push(at_least(what, &of(success_above), 0.999, share));
         }
         if variant.lost > 0.0 {
             let what = named("part of the capacity that is served until the ideal drain is over");
@@ -139,6 +137,17 @@ pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
         }
     }
     lines
+}
+
+/// The part of the operations of the class above that succeed, of those that begin from a second
+/// after the batch on until the ideal drain is over. What the batch itself does to them has nothing
+/// to do with returns.
+fn success_above(variant: &DeferralVariant, result: &OverloadResult) -> f64 {
+    let from = BATCH + 2.0;
+    let steps = result.client(ABOVE).map(|client| client.steps_in(from, from + ideal_drain(variant, result)));
+    let steps = steps.unwrap_or_default();
+    let began: u32 = steps.iter().map(|step| step.began).sum();
+    f64::from(steps.iter().map(|step| step.succeeded).sum::<u32>()) / f64::from(began.max(1))
 }
 
 /// The operations of a client that were refused at first.
