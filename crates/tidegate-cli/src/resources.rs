@@ -351,6 +351,33 @@ app: hard, pressure 0.98 by in_flight, offered 2.12 of its capacity; 20 of 20 (v
         let none = ResourcesBody { resources: Vec::new() };
         assert_eq!(table(&none), "The policy has no resources.\n");
     }
+
+    #[test]
+    fn a_resource_that_defers_says_what_becomes_of_its_tickets() {
+        let mut deferral = DeferralBody {
+            classes: vec!["sheddable_plus".to_owned(), "sheddable".to_owned()],
+            share: 0.2,
+            capacity: 200.0,
+            booked: 240,
+            booked_until: Some("2026-11-29T21:00:06Z".to_owned()),
+            sold: 300,
+            redeemed: 50,
+            given_back: 1,
+            early: 4,
+            expired: 5,
+            ..DeferralBody::default()
+        };
+        let line = "defers sheddable_plus, sheddable: 240 booked, until 2026-11-29T21:00:06Z, 40.0 of 200.0 a second for \
+                    tickets; 300 sold, 50 redeemed, 1 given back, 4 early, 5 expired\n";
+        assert_eq!(tickets(&deferral), line);
+        (deferral.full, deferral.replayed) = (7, 2);
+        let causes = "tickets: 7 without room in the calendar, 2 shown again\n";
+        assert_eq!(tickets(&deferral), format!("{line}{causes}"));
+        let pulled_to = Some("2026-11-29T21:00:03Z".to_owned());
+        let pulled = tickets(&DeferralBody { pulled_to, ..deferral });
+        assert!(pulled.contains("06Z, good already to 2026-11-29T21:00:03Z, 40.0 of"), "{pulled}");
+    }
+
     #[test]
     fn a_resource_in_shadow_mode_says_what_it_would_do() {
         let body: ResourceBody = serde_json::from_str(

@@ -26,7 +26,7 @@ fn app() -> ResourceConfig {
     ResourceConfig::new(2).queue(QueueConfig::default()).defer(defer)
 }
 
-fn world() -> World {
+fn world_of(resource: &ResourceConfig) -> World {
     let one = Limit::new("one", bucket(1, Duration::from_hours(1)));
     let namespaces = [
         NamespaceConfig::new("shop", []),
@@ -34,11 +34,15 @@ fn world() -> World {
         NamespaceConfig::new("once", [one]),
     ];
     let engine = Engine::builder(config()).namespaces(namespaces).build().unwrap();
-    let resources = Overload::builder(7).resource("app", app());
+    let resources = Overload::builder(7).resource("app", *resource);
     let engine = engine.with_planes(Capacity::builder(), resources, NOW).unwrap();
     engine.set_ticket_keys(Some(TicketKeys::new(&KEY).unwrap()));
     engine.set_ticket_issuer(ISSUER);
     World::of(engine)
+}
+
+fn world() -> World {
+    world_of(&app())
 }
 
 /// A request of the class that is deferred.
@@ -256,8 +260,9 @@ fn members_whose_clocks_differ_honour_a_ticket_at_the_same_moment_on_the_clock_o
     let back = batch("shop").ticket(&ticket.text);
     other.advance(SECOND);
     // A nanosecond before its time it is early at both, and then good at both.
+    let before = wait.saturating_sub(Duration::from_nanos(1));
     for world in [&seller, &other] {
-        world.advance(wait.saturating_sub(Duration::from_nanos(1)));
+        world.advance(before);
         let told = ticket_of(&world.begin(&back).refused());
         assert_eq!(told.not_before, world.now().saturating_add(Duration::from_nanos(1)));
         assert_eq!(told.expires, told.not_before.saturating_add(5 * SECOND));
@@ -288,7 +293,8 @@ fn a_report_says_what_a_ticket_is_worth_and_counts_nothing() {
     assert_eq!((stats(&world).counts.early, faults(&world, TicketFault::Tenant)), (0, 0));
     drop(world.begin(&back).admitted());
     assert_eq!(state(), TicketState::Spent);
-    world.advance(60 * SECOND);
+    // Until its calendar forgets it, it stays spent; then it is expired.
+    tick_until(&world, world.now().saturating_add(60 * SECOND));
     assert_eq!(state(), TicketState::Expired);
     let counts = stats(&world).counts;
     assert_eq!((counts.redeemed, counts.replayed, counts.expired), (1, 0, 0));

@@ -156,6 +156,7 @@ mod tests {
     }
 
     /// Ten places, of which a part is in use.
+    #[expect(clippy::cast_sign_loss, reason = "a part is not negative")]
     fn ten(in_use: f64) -> ShownUse {
         ShownUse { places: 10, in_flight: (in_use * 10.0) as u64, in_use }
     }
