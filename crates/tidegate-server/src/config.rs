@@ -12,7 +12,7 @@ use crate::authorization::Authorization;
 use crate::claims::ClaimSettings;
 use crate::envoy::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
-use crate::ticket_signer::TicketKeySource;
+use crate::ticket_key_source::TicketKeySource;
 pub use tidegate_net::reply::OlderHeaders;
 use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole, Metering};
 

@@ -56,6 +56,8 @@ mod records;
 mod reload;
 mod resp;
 mod server;
+mod ticket_key_source;
+mod ticket_key_task;
 mod ticket_signer;
 
 pub use admin::explain::explain_fresh;
@@ -82,7 +84,7 @@ pub use records::refused_keys::KEYS_MAX as REFUSED_KEYS_MAX;
 pub use reload::changes::ReloadError;
 pub use reload::policy_file;
 pub use server::{Drained, Handle, Server};
-pub use ticket_signer::{TicketKeyFile, TicketKeyFileError, TicketKeySource};
+pub use ticket_key_source::{TicketKeyFile, TicketKeyFileError, TicketKeySource};
 pub use tidegate_clock::{Clock, ClockWait, Drift, ManualClock, SystemClock};
 pub use tidegate_core::random_seed;
 pub use tidegate_net::{Bounds, tls};

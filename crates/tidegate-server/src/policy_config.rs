@@ -11,7 +11,7 @@ use crate::claims::ClaimSettings;
 use crate::config::{OlderHeaders, ServerConfig, Statuses};
 use crate::envoy::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::planes::PlaneSettings;
-use crate::ticket_signer::{TicketKeyFileError, TicketKeySource};
+use crate::ticket_key_source::{TicketKeyFileError, TicketKeySource};
 
 /// Why a policy makes no configuration of a daemon.
 #[derive(Debug, thiserror::Error)]

@@ -46,7 +46,8 @@ use crate::records::shadow_log::ShadowLog;
 use crate::reload::policy_file::PolicyFile;
 use crate::reload::policy_follower::follow;
 use crate::reload::reload_status::Changes;
-use crate::ticket_signer::{StoreAhead, TicketSigner, keep_ticket_key};
+use crate::ticket_key_task::keep_ticket_key;
+use crate::ticket_signer::{StoreAhead, TicketSigner};
 use tidegate_clock::Clock;
 use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole};
 

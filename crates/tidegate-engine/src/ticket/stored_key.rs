@@ -36,8 +36,8 @@ impl StoredTicketKey {
         notes::note(NoteKind::TicketKey, name_of([&b"ticket key"[..]]), &value, Timestamp::MAX)
     }
 
-    /// The key in the notes of [`NoteKind::TicketKey`]; `None` before the first daemon has made one.
-    /// A note that cannot be read is an error.
+    /// The key in the notes of [`NoteKind::TicketKey`]; `None` before a daemon has made one. A note
+    /// that cannot be read is an error.
     pub fn from_notes(all: &[Note]) -> Result<Option<Self>, NoteError> {
         let Some(note) = all.first() else { return Ok(None) };
         let TicketKeyNote { key } = notes::value(NoteKind::TicketKey, note)?;

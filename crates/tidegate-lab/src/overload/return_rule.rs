@@ -15,7 +15,7 @@ use tidegate_sim::overload::{
 /// The part of a world's chance that belongs to the rule.
 const RULE_PART: u64 = 77;
 
-/// What a refusal says about the return.
+/// The words of a refusal about the return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnRule {
     /// The same time for all.

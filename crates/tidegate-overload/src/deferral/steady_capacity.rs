@@ -1,7 +1,7 @@
 //! The capacity by which seconds are sold: that which a resource shows, without its noise.
 //!
 //! A rise makes room in seconds that are sold already, and the next tickets go there, before
-//! others that were sold earlier. What a resource shows trembles by a few hundredths from tick to
+//! others that were sold earlier. The shown capacity trembles by a few hundredths from tick to
 //! tick, so that the order of tickets would be lost for nothing. If a tenth of all seconds gets
 //! room again, about a tenth of the pairs changes its order.
 

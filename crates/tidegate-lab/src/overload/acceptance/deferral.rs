@@ -140,8 +140,7 @@ pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
 }
 
 /// The part of the operations of the class above that succeed, of those that begin from a second
-/// after the batch on until the ideal drain is over. What the batch itself does to them has nothing
-/// to do with returns.
+/// after the batch on until the ideal drain is over. The batch itself is no return.
 fn success_above(variant: &DeferralVariant, result: &OverloadResult) -> f64 {
     let from = BATCH + 2.0;
     let steps = result.client(ABOVE).map(|client| client.steps_in(from, from + ideal_drain(variant, result)));
