@@ -81,6 +81,7 @@ async fn ten_thousand_requests_with_disconnects_panics_reloads_and_drains_leave_
         OfferOutcome::WouldFindQueueFull,
         OfferOutcome::WouldExpire,
         OfferOutcome::NoStream,
+        OfferOutcome::Deferred,
         OfferOutcome::Denied,
         OfferOutcome::Throttled,
         OfferOutcome::Failed,

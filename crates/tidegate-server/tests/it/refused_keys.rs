@@ -71,7 +71,7 @@ async fn a_parameter_that_is_not_taken_is_named_with_its_value_and_what_is() {
         ("window=2h", "window", "2h", "30s, 5m or 1h"),
         ("window=60", "window", "60", "30s, 5m or 1h"),
         ("reason=throttled", "reason", "throttled", "rate_exceeded, quota_exceeded"),
-        ("reason=deferred", "reason", "deferred", "rate_exceeded, quota_exceeded"),
+        ("reason=busy", "reason", "busy", "rate_exceeded, quota_exceeded"),
         ("n=0", "n", "0", "without n it is 20"),
         ("n=1001", "n", "1001", "without n it is 20"),
         ("key=ada", "key", "ada", "key=user=ada"),
