@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use tidegate_core::{Class, Cost};
-use tidegate_engine::{TicketKeys, TicketSubject, TicketTerms};
+use tidegate_engine::{TicketIssuer, TicketKeys, TicketNumber, TicketSubject, TicketTerms};
 
 use crate::workload::START;
 
@@ -31,10 +31,11 @@ impl SoldTicket {
         let terms = TicketTerms {
             class: Class::SheddablePlus,
             cost: Cost::ONE,
-            member: 0x0123_4567_89ab_cdef,
-            start: START.as_nanos(),
-            slot: not_before.as_secs(),
-            sequence: 41,
+            number: TicketNumber {
+                issuer: TicketIssuer { member: 0x0123_4567_89ab_cdef, start: START.as_nanos() },
+                slot: not_before.as_secs(),
+                sequence: 41,
+            },
             not_before,
             expires: not_before.saturating_add(Duration::from_secs(5)),
             deferrals: 1,
@@ -55,7 +56,8 @@ impl SoldTicket {
 
     /// Sells another ticket of the same slot; always true.
     pub fn seals(&self, call: u64) -> bool {
-        let terms = TicketTerms { sequence: call as u16, ..self.terms };
+        let number = TicketNumber { sequence: call as u16, ..self.terms.number };
+        let terms = TicketTerms { number, ..self.terms };
         !self.keys.seal(black_box(&SUBJECT), black_box(&terms)).is_empty()
     }
 

@@ -100,7 +100,8 @@ pub use tidegate_core::NamespaceConfig;
 pub use tidegate_overload::{
     Cursor, FeatureCause, FeatureChange, FeatureEvent, FeatureMode, FeaturePinError, FeatureReason,
     FeatureScope, FeatureView, InstanceState, LatencyStats, LoadLevel, OfferOutcome, PushedValue,
-    QueueCounts, RecentActivity, ResourceStats, RoomBounds, RoomUse, SignalError, SpanEnd, WaitingConnection,
+    QueueCounts, RecentActivity, ResourceStats, RoomBounds, RoomUse, SignalError, SpanEnd, TicketIssuer,
+    TicketNumber, WaitingConnection,
 };
 pub use waiting_room::Turn;
 

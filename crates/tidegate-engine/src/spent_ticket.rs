@@ -10,44 +10,44 @@ use tidegate_overload::{Resource, TicketNumber};
 pub(crate) struct SpentTicket {
     resource: Arc<Resource>,
     number: TicketNumber,
+    /// When it was spent, on the clock of tickets.
+    since: Timestamp,
 }
 
 impl SpentTicket {
-    /// Spends a ticket; `None` if it is not good any more.
+    /// Spends a ticket at an instant of the clock of tickets; `None` if it is not good any more.
     pub(crate) fn spend(resource: &Arc<Resource>, number: TicketNumber, now: Timestamp) -> Option<Self> {
-        resource.spend_ticket(number, now).then(|| Self { resource: Arc::clone(resource), number })
+        let is_good = resource.spend_ticket(number, now);
+        is_good.then(|| Self { resource: Arc::clone(resource), number, since: now })
     }
 
     /// Makes it good again: its request was not served after all.
-    pub(crate) fn give_back(self, now: Timestamp) {
-        self.resource.give_ticket_back(self.number, now);
+    pub(crate) fn give_back(self) {
+        self.resource.give_ticket_back(self.number, self.since);
     }
 }
 
 /// A ticket of a request that waits, so that no other request with the same ticket waits beside it.
 /// Dropping it makes the ticket good again.
 #[derive(Debug)]
-pub(crate) struct HeldTicket {
-    spent: Option<SpentTicket>,
-    since: Timestamp,
-}
+pub(crate) struct HeldTicket(Option<SpentTicket>);
 
 impl HeldTicket {
-    /// A ticket that was spent at this instant.
-    pub(crate) const fn new(spent: SpentTicket, since: Timestamp) -> Self {
-        Self { spent: Some(spent), since }
+    /// A ticket that was spent for a request that begins to wait.
+    pub(crate) const fn new(spent: SpentTicket) -> Self {
+        Self(Some(spent))
     }
 
     /// The ticket of a request that is admitted.
     pub(crate) fn into_spent(mut self) -> Option<SpentTicket> {
-        self.spent.take()
+        self.0.take()
     }
 }
 
 impl Drop for HeldTicket {
     fn drop(&mut self) {
-        if let Some(spent) = self.spent.take() {
-            spent.give_back(self.since);
+        if let Some(spent) = self.0.take() {
+            spent.give_back();
         }
     }
 }

@@ -28,6 +28,11 @@ impl TicketOffice {
         });
     }
 
+    /// Whether tickets are sold.
+    pub(crate) fn has_keys(&self) -> bool {
+        lock(&self.keys).is_some()
+    }
+
     pub(crate) fn keys(&self) -> Option<TicketKeys> {
         lock(&self.keys).clone()
     }

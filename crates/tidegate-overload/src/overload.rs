@@ -147,10 +147,6 @@ impl SharedState {
         // Written from a `u32` only.
         self.members.load(Ordering::Relaxed) as u32
     }
-
-    fn ticket_clock(&self) -> TicketClock {
-        TicketClock::ahead_by(self.ticket_clock_ahead.load(Ordering::Relaxed))
-    }
 }
 
 impl Overload {
@@ -182,7 +178,6 @@ impl Overload {
             let has_features = features.by_resource.iter().any(|(id, _)| id.index() == index);
             slot.resource.set_has_features(has_features);
             slot.resource.set_ticket_issuer(*lock(&shared.issuer));
-            slot.resource.set_ticket_clock(shared.ticket_clock());
         }
         Self {
             by_name: by_name.into(),
@@ -575,7 +570,8 @@ impl Overload {
 
     /// The numbers of a resource.
     pub fn stats(&self, resource: ResourceId, now: Timestamp) -> ResourceStats<'_> {
-        ResourceStats::new(resource, self.resource(resource), self.is_shadow(resource), now)
+        let deferral = self.resource(resource).deferral_stats(self.ticket_clock().from_member(now));
+        ResourceStats::new(resource, self.resource(resource), self.is_shadow(resource), deferral, now)
     }
 
     /// Takes in a measured pressure. It counts until a newer signal comes, for three ticks at most.
@@ -630,18 +626,14 @@ impl Overload {
     }
 
     /// Sets the clock that tickets are on. Booked seconds keep their places on it, as if the clock
-    /// had been stepped. Setting the same clock again costs nothing.
+    /// had been stepped.
     pub fn set_ticket_clock(&self, clock: TicketClock) {
-        if clock == self.ticket_clock() {
-            return;
-        }
         self.shared.ticket_clock_ahead.store(clock.ahead_nanos(), Ordering::Relaxed);
-        self.resources.iter().for_each(|slot| slot.resource.set_ticket_clock(clock));
     }
 
     /// The clock that tickets are on; all else is on that of the member.
     pub fn ticket_clock(&self) -> TicketClock {
-        self.shared.ticket_clock()
+        TicketClock::ahead_by(self.shared.ticket_clock_ahead.load(Ordering::Relaxed))
     }
 
     /// Whether [`Overload::tick`] would change something at `now`.
@@ -664,7 +656,8 @@ impl Overload {
         *due = Some(next);
         drop(due);
         self.shared.last_ns.store(now.as_nanos(), Ordering::Relaxed);
-        self.resources.iter().for_each(|slot| slot.resource.tick(now));
+        let ticket_now = self.ticket_clock().from_member(now);
+        self.resources.iter().for_each(|slot| slot.resource.tick(now, ticket_now));
         self.features.tick(self, now);
         next
     }

@@ -584,7 +584,7 @@ impl Resource {
 
     /// Moves the bound by the instances that have gone, and the cursor by what was offered since
     /// the last tick.
-    pub(crate) fn tick(&self, now: Timestamp) {
+    pub(crate) fn tick(&self, now: Timestamp, ticket_now: Timestamp) {
         let mut control = lock(&self.control);
         if let Some(instances) = &mut control.instances {
             let places = instances.places(now);
@@ -639,7 +639,7 @@ impl Resource {
         self.bound_parts(&mut control, &namespaces, now);
         self.tick_level(&mut control, &measures, now);
         if control.config.defer.is_some() {
-            self.tick_deferral(&control, &measures, now);
+            self.tick_deferral(&control, &measures, ticket_now);
         }
         if control.has_features {
             control.feature_load = Some(self.feature_load(&control, &measures));

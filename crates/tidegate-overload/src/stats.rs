@@ -86,7 +86,13 @@ pub struct ResourceStats<'a> {
 }
 
 impl<'a> ResourceStats<'a> {
-    pub(crate) fn new(id: ResourceId, resource: &'a Resource, is_shadow: bool, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        id: ResourceId,
+        resource: &'a Resource,
+        is_shadow: bool,
+        deferral: Option<DeferralStats>,
+        now: Timestamp,
+    ) -> Self {
         let classes = resource.classes();
         let load = resource.load(now);
         Self {
@@ -111,7 +117,7 @@ impl<'a> ResourceStats<'a> {
             demand: resource.demand(),
             retry_after: resource.retry_after(),
             latency: resource.latency.stats(),
-            deferral: resource.deferral_stats(now),
+            deferral,
             advice: resource.advice(),
             classes,
         }

@@ -14,14 +14,15 @@ use crate::fault::Fault;
 ///
 /// ```
 /// use tidegate_core::{Class, Cost, Timestamp};
-/// use tidegate_engine::{TicketFault, TicketKeys, TicketSubject, TicketTerms};
+/// use tidegate_engine::{TicketFault, TicketIssuer, TicketKeys, TicketNumber, TicketSubject, TicketTerms};
 ///
 /// let keys = TicketKeys::parse(b"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n")?;
 /// let (class, cost) = (Class::SheddablePlus, Cost::ONE);
 /// let not_before = Timestamp::from_secs(1_800_000_200);
 /// let expires = Timestamp::from_secs(1_800_000_205);
-/// let (member, start, slot) = (7, 1_800_000_000, 200);
-/// let terms = TicketTerms { class, cost, member, start, slot, sequence: 0, not_before, expires, deferrals: 1 };
+/// let issuer = TicketIssuer { member: 7, start: 1_800_000_000 };
+/// let number = TicketNumber { issuer, slot: 200, sequence: 0 };
+/// let terms = TicketTerms { class, cost, number, not_before, expires, deferrals: 1 };
 /// let ada = TicketSubject { namespace: "api", resource: Some("db"), operation: None, tenant: Some("ada") };
 /// let eve = TicketSubject { tenant: Some("eve"), ..ada };
 ///

@@ -1,6 +1,7 @@
 //! The promise of a ticket, and its bytes.
 
 use tidegate_core::{Class, Cost, Timestamp};
+use tidegate_overload::{TicketIssuer, TicketNumber};
 
 /// The promise of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,14 +10,8 @@ pub struct TicketTerms {
     pub class: Class,
     /// The highest cost of a request that the ticket is good for; at least 1.
     pub cost: Cost,
-    /// The member that sold the ticket.
-    pub member: u64,
-    /// The start of that member. A member that was restarted has another one.
-    pub start: u64,
-    /// The slot of the calendar.
-    pub slot: u64,
-    /// The number of the ticket within its slot.
-    pub sequence: u16,
+    /// The identity of the ticket at the calendars.
+    pub number: TicketNumber,
     /// The instant from which the ticket admits.
     pub not_before: Timestamp,
     /// The instant at which the ticket ends; not earlier than `not_before`.
@@ -39,10 +34,10 @@ impl TicketTerms {
         };
         put(&[self.class as u8]);
         put(&self.cost.units().to_be_bytes());
-        put(&self.member.to_be_bytes());
-        put(&self.start.to_be_bytes());
-        put(&self.slot.to_be_bytes());
-        put(&self.sequence.to_be_bytes());
+        put(&self.number.issuer.member.to_be_bytes());
+        put(&self.number.issuer.start.to_be_bytes());
+        put(&self.number.slot.to_be_bytes());
+        put(&self.number.sequence.to_be_bytes());
         put(&self.not_before.as_nanos().to_be_bytes());
         put(&self.expires.as_nanos().to_be_bytes());
         put(&[self.deferrals]);
@@ -57,10 +52,14 @@ impl TicketTerms {
         let terms = Self {
             class: *Class::ALL.get(usize::from(class))?,
             cost: Cost::new(u64::from_be_bytes(take(&mut rest)?))?,
-            member: u64::from_be_bytes(take(&mut rest)?),
-            start: u64::from_be_bytes(take(&mut rest)?),
-            slot: u64::from_be_bytes(take(&mut rest)?),
-            sequence: u16::from_be_bytes(take(&mut rest)?),
+            number: TicketNumber {
+                issuer: TicketIssuer {
+                    member: u64::from_be_bytes(take(&mut rest)?),
+                    start: u64::from_be_bytes(take(&mut rest)?),
+                },
+                slot: u64::from_be_bytes(take(&mut rest)?),
+                sequence: u16::from_be_bytes(take(&mut rest)?),
+            },
             not_before: Timestamp::from_nanos(u64::from_be_bytes(take(&mut rest)?)),
             expires: Timestamp::from_nanos(u64::from_be_bytes(take(&mut rest)?)),
             deferrals: u8::from_be_bytes(take(&mut rest)?),

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use proptest::prelude::*;
 use tidegate_core::{Class, Cost, Timestamp};
+use tidegate_overload::{TicketIssuer, TicketNumber};
 
 use super::{TICKET_BYTES_MAX, TicketFault, TicketKeys, TicketSubject, TicketTerms};
 
@@ -24,10 +25,11 @@ fn terms() -> TicketTerms {
     TicketTerms {
         class: Class::SheddablePlus,
         cost: Cost::new(3).unwrap(),
-        member: 7,
-        start: 1_800_000_000_000_000_000,
-        slot: 1_800_000_200,
-        sequence: 41,
+        number: TicketNumber {
+            issuer: TicketIssuer { member: 7, start: 1_800_000_000_000_000_000 },
+            slot: 1_800_000_200,
+            sequence: 41,
+        },
         not_before: Timestamp::from_secs(1_800_000_200),
         expires: Timestamp::from_secs(1_800_000_205),
         deferrals: 1,
@@ -49,10 +51,7 @@ fn extremes() -> [TicketTerms; 2] {
     let least = TicketTerms {
         class: Class::Sheddable,
         cost: Cost::ONE,
-        member: 0,
-        start: 0,
-        slot: 0,
-        sequence: 0,
+        number: TicketNumber { issuer: TicketIssuer { member: 0, start: 0 }, slot: 0, sequence: 0 },
         not_before: Timestamp::MIN,
         expires: Timestamp::MIN,
         deferrals: 0,
@@ -60,10 +59,11 @@ fn extremes() -> [TicketTerms; 2] {
     let most = TicketTerms {
         class: Class::CriticalPlus,
         cost: Cost::new(u64::MAX).unwrap(),
-        member: u64::MAX,
-        start: u64::MAX,
-        slot: u64::MAX,
-        sequence: u16::MAX,
+        number: TicketNumber {
+            issuer: TicketIssuer { member: u64::MAX, start: u64::MAX },
+            slot: u64::MAX,
+            sequence: u16::MAX,
+        },
         not_before: Timestamp::MAX,
         expires: Timestamp::MAX,
         deferrals: u8::MAX,
@@ -87,8 +87,8 @@ fn the_bytes_of_a_ticket_are_those_of_the_documented_layout() {
     );
     let nameless = TicketSubject { namespace: "", resource: None, operation: None, tenant: None };
     let [least, most] = extremes();
-    let terms =
-        TicketTerms { class: most.class, cost: most.cost, sequence: u16::MAX, deferrals: u8::MAX, ..least };
+    let number = TicketNumber { sequence: u16::MAX, ..least.number };
+    let terms = TicketTerms { class: most.class, cost: most.cost, number, deferrals: u8::MAX, ..least };
     assert_eq!(
         keys().seal(&nameless, &terms),
         "AazfoPfoxUExaiZC0_bwQXG5bWkrL_1ds7lJbTOCxpXLZhoonAP__________wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAP__AAAAAAAAAAAA\
@@ -186,10 +186,7 @@ fn any_terms() -> impl Strategy<Value = TicketTerms> {
     numbers.prop_map(|([cost, member, start, slot, one, other], sequence, deferrals, class)| TicketTerms {
         class: Class::ALL[class],
         cost: Cost::new(cost.max(1)).unwrap(),
-        member,
-        start,
-        slot,
-        sequence,
+        number: TicketNumber { issuer: TicketIssuer { member, start }, slot, sequence },
         not_before: Timestamp::from_nanos(one.min(other)),
         expires: Timestamp::from_nanos(one.max(other)),
         deferrals,

@@ -273,6 +273,31 @@ fn members_whose_clocks_differ_honour_a_ticket_at_the_same_moment_on_the_clock_o
 }
 
 #[test]
+fn a_ticket_that_is_replaced_is_spent_and_no_other_one_whatever_the_clock_of_tickets_is() {
+    for ahead in [-3_600_000_000_000, 0, 3_600_000_000_000] {
+        let world = world();
+        world.engine.set_ticket_clock(TicketClock::ahead_by(ahead));
+        let held = fill(&world);
+        let [first, second] = [(); 2].map(|()| ticket_of(&world.begin(&batch("shop")).refused()));
+        // Half a second before the first one expires there is still no place, so it is replaced.
+        let late = first.expires.saturating_sub(Duration::from_millis(500));
+        world.advance(late.saturating_since(world.now()));
+        let back = batch("shop").ticket(&first.text);
+        assert_ne!(ticket_of(&world.begin(&back).refused()).text, first.text, "{ahead}");
+        let state = |text: &str| match world.engine.ticket_report(&batch("shop").ticket(text), world.now()) {
+            Some(TicketReport::Good { state, .. }) => state,
+            other => panic!("{ahead}: {other:?}"),
+        };
+        assert_eq!(
+            (state(&first.text), state(&second.text)),
+            (TicketState::Spent, TicketState::Due),
+            "{ahead}"
+        );
+        drop(held);
+    }
+}
+
+#[test]
 fn a_report_says_what_a_ticket_is_worth_and_counts_nothing() {
     let world = world();
     let held = fill(&world);

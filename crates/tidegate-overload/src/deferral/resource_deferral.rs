@@ -1,4 +1,5 @@
-//! Deferral at one resource: its settings, its calendar and its counts.
+//! Deferral at one resource: its settings, its calendar and its counts. All instants here are on
+//! the [clock of tickets](crate::TicketClock).
 
 use core::time::Duration;
 
@@ -11,7 +12,6 @@ use crate::deferral::deferral_config::DeferralConfig;
 use crate::deferral::pulled_front::CalendarLoad;
 use crate::deferral::shown_capacity::{ShownCapacity, ShownUse};
 use crate::deferral::steady_capacity::SteadyCapacity;
-use crate::deferral::ticket_clock::TicketClock;
 use crate::deferral::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState};
 
 /// The bit of [`Resource`](crate::Resource)'s word that says that its level is at least hard.
@@ -44,8 +44,6 @@ pub struct DeferralCounts {
 pub(crate) struct Deferral {
     config: Option<DeferralConfig>,
     issuer: TicketIssuer,
-    /// The clock that the calendar is on. Callers name and get instants of the member.
-    clock: TicketClock,
     /// Made with the first ticket, and kept when the settings are gone: tickets are out.
     calendar: Option<Box<DeferralCalendar>>,
     capacity: ShownCapacity,
@@ -83,11 +81,6 @@ impl Deferral {
         self.issuer = issuer;
     }
 
-    /// The clock that the calendar goes on with.
-    pub(crate) fn set_clock(&mut self, clock: TicketClock) {
-        self.clock = clock;
-    }
-
     pub(crate) const fn config(&self) -> Option<&DeferralConfig> {
         self.config.as_ref()
     }
@@ -105,7 +98,7 @@ impl Deferral {
         let spare = shown * (1.0 - tick.shown.in_use).max(config.share.as_ratio());
         let load = CalendarLoad { capacity, spare, is_below_hard: tick.is_below_hard };
         if let Some(calendar) = &mut self.calendar {
-            calendar.tick(load, self.clock.from_member(now));
+            calendar.tick(load, now);
         }
     }
 
@@ -127,22 +120,20 @@ impl Deferral {
         }
     }
 
+    /// The calendar, made if there is none yet; `None` where requests are not deferred.
+    fn calendar(&mut self) -> Option<&mut DeferralCalendar> {
+        let (config, issuer) = (self.config?, self.issuer);
+        let new = || Box::new(DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX));
+        Some(self.calendar.get_or_insert_with(new))
+    }
+
     /// Sells a ticket; `None` if the calendar is full.
     pub(crate) fn sell(&mut self, ask: TicketAsk, places: u64, now: Timestamp) -> Option<Booking> {
-        let config = self.config?;
-        let issuer = self.issuer;
-        let calendar = self
-            .calendar
-            .get_or_insert_with(|| Box::new(DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX)));
         let capacity = self.steady.at_sale(self.capacity.get(places));
-        let booking = calendar.sell(ask, capacity, self.clock.from_member(now));
+        let booking = self.calendar()?.sell(ask, capacity, now);
         let count = if booking.is_some() { &mut self.counts.sold } else { &mut self.counts.full };
         *count += 1;
-        booking.map(|booking| Booking {
-            not_before: self.clock.to_member(booking.not_before),
-            expires: self.clock.to_member(booking.expires),
-            ..booking
-        })
+        booking
     }
 
     /// The worth of a ticket now; counts nothing.
@@ -152,16 +143,8 @@ impl Deferral {
         (not_before, expires): (Timestamp, Timestamp),
         now: Timestamp,
     ) -> TicketState {
-        let on_clock = |instant| self.clock.from_member(instant);
         match &self.calendar {
-            Some(calendar) => {
-                match calendar.state(number, on_clock(not_before), on_clock(expires), on_clock(now)) {
-                    TicketState::Early { come_back } => {
-                        TicketState::Early { come_back: self.clock.to_member(come_back) }
-                    }
-                    state => state,
-                }
-            }
+            Some(calendar) => calendar.state(number, not_before, expires, now),
             None if now < not_before => TicketState::Early { come_back: not_before },
             None if now >= expires => TicketState::Expired,
             None => TicketState::Due,
@@ -188,12 +171,8 @@ impl Deferral {
 
     /// Spends a ticket; whether it was good.
     pub(crate) fn spend(&mut self, number: TicketNumber, now: Timestamp) -> bool {
-        let Some(config) = self.config else { return false };
-        let issuer = self.issuer;
-        let calendar = self
-            .calendar
-            .get_or_insert_with(|| Box::new(DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX)));
-        let is_spent = calendar.spend(number, self.clock.from_member(now));
+        let Some(calendar) = self.calendar() else { return false };
+        let is_spent = calendar.spend(number, now);
         let count = if is_spent { &mut self.counts.redeemed } else { &mut self.counts.replayed };
         *count += 1;
         is_spent
@@ -209,7 +188,7 @@ impl Deferral {
     /// Takes back that a ticket was spent.
     pub(crate) fn give_back(&mut self, number: TicketNumber, now: Timestamp) {
         if let Some(calendar) = &mut self.calendar {
-            calendar.give_back(number, self.clock.from_member(now));
+            calendar.give_back(number, now);
             self.counts.given_back += 1;
         }
     }
@@ -217,7 +196,6 @@ impl Deferral {
     /// The numbers for views.
     pub(crate) fn stats(&self, places: u64, now: Timestamp) -> Option<DeferralStats> {
         let config = self.config?;
-        let now = self.clock.from_member(now);
         let calendar = self.calendar.as_ref().map(|calendar| calendar.stats(now));
         let capacity = self.capacity.get(places);
         Some(DeferralStats { config, capacity, calendar: calendar.unwrap_or_default(), counts: self.counts })

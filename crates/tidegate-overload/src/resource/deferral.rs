@@ -1,4 +1,4 @@
-//! Tickets of one resource.
+//! Tickets of one resource. All instants here are on the [clock of tickets](crate::TicketClock).
 
 use tidegate_core::{Class, Timestamp};
 
@@ -6,7 +6,6 @@ use super::{DeferralTick, HARD, Resource, ResourceControl, deferral_word, in_use
 use crate::cursor::cursor_control::TickMeasures;
 use crate::deferral::resource_deferral::DeferralStats;
 use crate::deferral::shown_capacity::ShownUse;
-use crate::deferral::ticket_clock::TicketClock;
 use crate::deferral::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState};
 use crate::levels::load_level::LoadLevel;
 use crate::sync::{Ordering, lock};
@@ -25,7 +24,8 @@ impl Resource {
     }
 
     /// Sells a ticket for a request that is refused; `None` where requests are not deferred, or if
-    /// the calendar is full.
+    /// the calendar is full. `now` and the instants of the booking are, like those of all functions
+    /// of tickets here, on the [clock of tickets](crate::TicketClock).
     pub fn sell_ticket(&self, ask: TicketAsk, now: Timestamp) -> Option<Booking> {
         let mut deferral = lock(&self.deferral);
         if deferral.is_cold() {
@@ -81,10 +81,6 @@ impl Resource {
 
     pub(crate) fn set_ticket_issuer(&self, issuer: TicketIssuer) {
         lock(&self.deferral).set_issuer(issuer);
-    }
-
-    pub(crate) fn set_ticket_clock(&self, clock: TicketClock) {
-        lock(&self.deferral).set_clock(clock);
     }
 
     /// Notes what requests see of deferral without its lock.

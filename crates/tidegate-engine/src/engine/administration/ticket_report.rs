@@ -4,7 +4,6 @@ use tidegate_core::Timestamp;
 use tidegate_overload::TicketState;
 
 use crate::engine::Engine;
-use crate::engine::admission::ticket::number_of;
 use crate::request::Request;
 use crate::ticket::{TicketFault, TicketTerms};
 
@@ -15,7 +14,7 @@ pub enum TicketReport {
     NotDeferred,
     /// The ticket counts for nothing.
     Faulty(TicketFault),
-    /// The ticket was sold for the request.
+    /// The ticket was sold for the request. All instants are on the clock of the member.
     Good {
         /// The promise of the ticket.
         terms: TicketTerms,
@@ -37,9 +36,16 @@ impl Engine {
         Some(match self.open_ticket(request) {
             Err(fault) => TicketReport::Faulty(fault),
             Ok(terms) => {
+                let clock = self.ticket_clock();
                 let times = (terms.not_before, terms.expires);
-                let state = resource.look_at_ticket(number_of(&terms), times, now);
-                TicketReport::Good { terms, state }
+                let state = match resource.look_at_ticket(terms.number, times, clock.from_member(now)) {
+                    TicketState::Early { come_back } => {
+                        TicketState::Early { come_back: clock.to_member(come_back) }
+                    }
+                    state => state,
+                };
+                let (not_before, expires) = (clock.to_member(times.0), clock.to_member(times.1));
+                TicketReport::Good { terms: TicketTerms { not_before, expires, ..terms }, state }
             }
         })
     }

@@ -1,5 +1,6 @@
 //! The keys and the name of deferral tickets.
 
+use tidegate_core::{DeferralTicket, Text, Timestamp};
 use tidegate_overload::{Overload, TicketClock, TicketIssuer};
 
 use crate::engine::Engine;
@@ -35,9 +36,26 @@ impl Engine {
         }
     }
 
+    /// An instant of the member on the clock that tickets are on.
+    pub(crate) fn ticket_time(&self, instant: Timestamp) -> Timestamp {
+        self.ticket_clock().from_member(instant)
+    }
+
     /// The clock that tickets are on.
     pub(crate) fn ticket_clock(&self) -> TicketClock {
         self.overload().map_or_else(TicketClock::default, Overload::ticket_clock)
+    }
+
+    /// A ticket as a refusal tells it, with these instants of the clock of tickets.
+    pub(crate) fn told_ticket(
+        &self,
+        text: impl Into<Text>,
+        (not_before, expires): (Timestamp, Timestamp),
+        deferrals: u8,
+    ) -> DeferralTicket {
+        let clock = self.ticket_clock();
+        let (not_before, expires) = (clock.to_member(not_before), clock.to_member(expires));
+        DeferralTicket::new(text.into(), not_before, expires, deferrals)
     }
 
     /// The tickets that counted for nothing since the start, by the fault.

@@ -389,7 +389,7 @@ impl Drop for CarriedHold {
             capacity.give_back(units, self.taken_at);
         }
         if let Some(ticket) = other.rare.as_mut().and_then(|rare| rare.ticket.take()) {
-            ticket.give_back(self.taken_at);
+            ticket.give_back();
         }
         if let Some(leases) = &self.shared.leases {
             other.leased.iter().rev().for_each(|charge| leases.undo(charge, self.taken_at));

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use tidegate_core::{DeferralTicket, Reason, Refusal, RefusalDetails, Retry, Text, Timestamp};
+use tidegate_core::{DeferralTicket, Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use tidegate_overload::{Resource, TicketAsk, TicketState};
 
-use super::ticket::{number_of, subject_of};
+use super::ticket::subject_of;
 use crate::engine::{Engine, hasher};
 use crate::request::Request;
 use crate::ticket::{TicketKeys, TicketTerms};
@@ -29,19 +29,21 @@ impl Engine {
         }
         let Some(keys) = self.shared.tickets.keys() else { return refusal };
         let presented = request.ticket.and_then(|_| self.open_ticket(request).ok());
-        if let Some(kept) = presented.and_then(|terms| kept_ticket(resource, request, &terms, now)) {
+        let now = self.ticket_time(now);
+        if let Some(kept) = presented.and_then(|terms| self.kept_ticket(resource, request, &terms, now)) {
             return with(refusal, kept);
         }
         let deferrals = presented.map_or(0, |terms| terms.deferrals);
         let Some(sold) = self.sold_ticket(resource, &keys, request, deferrals, now) else { return refusal };
         if let Some(terms) = presented {
             // The new ticket takes the place of the one that was presented.
-            resource.replace_ticket(number_of(&terms), now);
+            resource.replace_ticket(terms.number, now);
         }
         with(refusal, sold)
     }
 
     /// A new ticket for a request that was deferred so often before; `None` with a full calendar.
+    /// `now` is on the clock of tickets.
     fn sold_ticket(
         &self,
         resource: &Resource,
@@ -55,34 +57,30 @@ impl Engine {
         let terms = TicketTerms {
             class: request.class,
             cost: request.cost,
-            member: booking.number.issuer.member,
-            start: booking.number.issuer.start,
-            slot: booking.number.slot,
-            sequence: booking.number.sequence,
+            number: booking.number,
             not_before: booking.not_before,
             expires: booking.expires,
             deferrals: deferrals.saturating_add(1),
         };
-        let clock = self.ticket_clock();
-        let (not_before, expires) = (clock.from_member(terms.not_before), clock.from_member(terms.expires));
-        let text = keys.seal(&subject_of(request), &TicketTerms { not_before, expires, ..terms });
-        Some(DeferralTicket::new(Text::from(text), terms.not_before, terms.expires, terms.deferrals))
+        let text = keys.seal(&subject_of(request), &terms);
+        Some(self.told_ticket(text, (terms.not_before, terms.expires), terms.deferrals))
     }
-}
 
-/// The ticket that a request has presented, if it is good for a while still.
-fn kept_ticket(
-    resource: &Resource,
-    request: &Request<'_>,
-    terms: &TicketTerms,
-    now: Timestamp,
-) -> Option<DeferralTicket> {
-    let state = resource.look_at_ticket(number_of(terms), (terms.not_before, terms.expires), now);
-    let come_back = now.saturating_add(COME_BACK);
-    (state == TicketState::Due && come_back < terms.expires).then(|| {
-        let text = Text::from(request.ticket.unwrap_or_default());
-        DeferralTicket::new(text, come_back, terms.expires, terms.deferrals)
-    })
+    /// The ticket that a request has presented, if it is good for a while still.
+    fn kept_ticket(
+        &self,
+        resource: &Resource,
+        request: &Request<'_>,
+        terms: &TicketTerms,
+        now: Timestamp,
+    ) -> Option<DeferralTicket> {
+        let state = resource.look_at_ticket(terms.number, (terms.not_before, terms.expires), now);
+        let come_back = now.saturating_add(COME_BACK);
+        (state == TicketState::Due && come_back < terms.expires).then(|| {
+            let text = request.ticket.unwrap_or_default();
+            self.told_ticket(text, (come_back, terms.expires), terms.deferrals)
+        })
+    }
 }
 
 /// A refusal with a ticket.

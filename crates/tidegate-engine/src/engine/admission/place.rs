@@ -1,7 +1,5 @@
 //! Step 4: a place in flight of the resource, or its pace where nobody reports the end of the work.
 
-use std::sync::Arc;
-
 use tidegate_core::{Refusal, Timestamp};
 use tidegate_overload::{
     Obstacle, Overload, PlaceRefusal, RequestRecord, ResourceId, Shed, StreamPermit, TicketNumber,
@@ -48,7 +46,7 @@ pub(crate) fn step(
         // It would keep its place: it is paced instead.
         Mode::Charge if !request.end_known => {
             let shed = match ticket {
-                Some(number) if !waited.had_ticket => pace_ticket(plane, record, *number, holds, now),
+                Some(number) if !waited.had_ticket => pace_ticket(overload, record, *number, holds, now),
                 Some(_) => overload.pace_ticket(record, now),
                 None => overload.pace(record, now),
             };
@@ -78,9 +76,11 @@ pub(crate) fn step(
                         // A ticket of a request that waits is spent already.
                         if let Some(number) = *ticket
                             && !waited.had_ticket
-                            && !spend(plane, resource, number, Some(holds), now)
                         {
-                            return Err(Stop::Refuse(Some(spent(overload, record, request))));
+                            let Some(spent) = spend(overload, resource, number, now) else {
+                                return Err(Stop::Refuse(Some(spent_before(overload, record, request))));
+                            };
+                            other.rare_mut().ticket = Some(spent);
                         }
                     }
                     None
@@ -175,46 +175,33 @@ pub(crate) fn mode_by_place(engine: &Engine, located: &Located<'_, '_>, mode: Mo
 /// Paces a request with a ticket, which is spent if it is in pace.
 #[cold]
 fn pace_ticket(
-    plane: &Arc<OverloadPlane>,
+    overload: &Overload,
     record: &mut RequestRecord,
     number: TicketNumber,
     holds: &mut Option<Holds>,
     now: Timestamp,
 ) -> Option<Shed> {
-    let (overload, resource) = (&plane.overload, record.resource());
-    if !spend(plane, resource, number, holds.as_mut(), now) {
+    let Some(spent) = spend(overload, record.resource(), number, now) else {
         return overload.pace(record, now);
-    }
+    };
     let shed = overload.pace_ticket(record, now);
-    if shed.is_some() {
-        let spent = holds.as_mut().and_then(|holds| holds.other_mut().rare_mut().ticket.take());
-        if let Some(spent) = spent {
-            spent.give_back(now);
-        }
+    match (&shed, holds) {
+        (None, Some(holds)) => holds.other_mut().rare_mut().ticket = Some(spent),
+        (None, None) => {}
+        (Some(_), _) => spent.give_back(),
     }
     shed
 }
 
-/// Spends the ticket of a request that has passed; whether it was good still.
+/// Spends the ticket of a request that has passed; `None` if it is not good any more.
 #[cold]
-fn spend(
-    plane: &Arc<OverloadPlane>,
-    resource: ResourceId,
-    number: TicketNumber,
-    holds: Option<&mut Holds>,
-    now: Timestamp,
-) -> bool {
-    let spent = SpentTicket::spend(plane.overload.shared_resource(resource), number, now);
-    let is_good = spent.is_some();
-    if let Some(holds) = holds.filter(|_| is_good) {
-        holds.other_mut().rare_mut().ticket = spent;
-    }
-    is_good
+fn spend(overload: &Overload, id: ResourceId, number: TicketNumber, now: Timestamp) -> Option<SpentTicket> {
+    SpentTicket::spend(overload.shared_resource(id), number, overload.ticket_clock().from_member(now))
 }
 
 /// The refusal of a request whose ticket another one has spent a moment ago.
 #[cold]
-fn spent(overload: &Overload, record: &RequestRecord, request: &Request<'_>) -> Refusal {
+fn spent_before(overload: &Overload, record: &RequestRecord, request: &Request<'_>) -> Refusal {
     let shed = overload.refuse(record.resource(), record.level(), PlaceRefusal::Claimed);
     shed_by(request.namespace, &shed, request)
 }

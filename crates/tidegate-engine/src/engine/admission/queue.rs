@@ -235,16 +235,14 @@ impl Engine {
     /// The ticket of a request that begins to wait; `None` if it is not good any more.
     fn held(&self, request: &Request<'_>, number: TicketNumber, now: Timestamp) -> Option<HeldTicket> {
         let resource = self.overload()?.shared_resource(self.resource_of(request)?);
-        let spent = SpentTicket::spend(resource, number, now)?;
-        Some(HeldTicket::new(spent, now))
+        SpentTicket::spend(resource, number, self.ticket_time(now)).map(HeldTicket::new)
     }
 
     /// Whether a request without a ticket is deferred rather than wait for a place.
     fn is_deferred_at(&self, obstacle: Obstacle, request: &Request<'_>) -> bool {
         let Obstacle::Place(id) = obstacle else { return false };
-        let has_keys = || self.shared.tickets.keys().is_some();
         self.overload().is_some_and(|overload| overload.resource(id).defers_before_queue(request.class))
-            && has_keys()
+            && self.shared.tickets.has_keys()
     }
 
     /// The counters of a request as it keeps them while it waits.

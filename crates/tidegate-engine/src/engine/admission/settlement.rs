@@ -198,7 +198,7 @@ impl Engine {
             self.end_rehearsed(stand_in, Outcome::Cancelled.into(), now);
         }
         if let Some(ticket) = rare.as_mut().and_then(|rare| rare.ticket.take()) {
-            ticket.give_back(now);
+            ticket.give_back();
         }
         let mut batch = None;
         if let Some(stored) = stored {

@@ -50,18 +50,21 @@ fn presented(engine: &Engine, located: &mut Located<'_, '_>, mode: Mode, now: Ti
             return Ok(());
         }
     };
-    let (number, times) = (number_of(&terms), (terms.not_before, terms.expires));
+    let (number, times) = (terms.number, (terms.not_before, terms.expires));
+    let ticket_now = engine.ticket_time(now);
     let state = if is_new {
-        resource.present_ticket(number, times, now)
+        resource.present_ticket(number, times, ticket_now)
     } else {
-        resource.look_at_ticket(number, times, now)
+        resource.look_at_ticket(number, times, ticket_now)
     };
     match state {
         // It came in time, has spent its ticket, and waits since.
         _ if waited.had_ticket => hold(record, ticket, number),
         TicketState::Due => hold(record, ticket, number),
         TicketState::Early { come_back } => {
-            return Err(Stop::Refuse(Some(early(request, resource, record, &terms, come_back))));
+            let text = request.ticket.unwrap_or_default();
+            let told = engine.told_ticket(text, (come_back, terms.expires), terms.deferrals);
+            return Err(Stop::Refuse(Some(early(request, resource, record, told))));
         }
         TicketState::Expired => {
             let cohorts = terms.deferrals.min(resource.max_deferrals());
@@ -84,10 +87,9 @@ fn early(
     request: &Request<'_>,
     resource: &Resource,
     record: &RequestRecord,
-    terms: &TicketTerms,
-    come_back: Timestamp,
+    told: DeferralTicket,
 ) -> Refusal {
-    let retry = Retry::At(come_back);
+    let retry = Retry::At(told.not_before);
     let name = OverloadMechanism::Ticket.as_str();
     let violated = without_numbers(Text::from_static(name), Reason::Deferred, retry);
     let mut refusal = Refusal::new(request.namespace, scope_of(request), violated);
@@ -97,16 +99,9 @@ fn early(
         resource.namespace_cursor(record.level().namespace()).level(),
         resource.binding_signal(),
     );
-    let text = Text::from(request.ticket.unwrap_or_default());
-    details.ticket = Some(Box::new(DeferralTicket::new(text, come_back, terms.expires, terms.deferrals)));
+    details.ticket = Some(Box::new(told));
     refusal.details = Some(Box::new(RefusalDetails::Overload(details)));
     refusal
-}
-
-/// The identity of a ticket at the calendars.
-pub(crate) const fn number_of(terms: &TicketTerms) -> TicketNumber {
-    let issuer = tidegate_overload::TicketIssuer { member: terms.member, start: terms.start };
-    TicketNumber { issuer, slot: terms.slot, sequence: terms.sequence }
 }
 
 /// The names that a ticket of a request is about.
@@ -120,14 +115,10 @@ pub(crate) fn subject_of<'a>(request: &Request<'a>) -> TicketSubject<'a> {
 }
 
 impl Engine {
-    /// The promise of the ticket that a request presents, with its instants on the clock of this
-    /// member.
+    /// The promise of the ticket that a request presents.
     pub(crate) fn open_ticket(&self, request: &Request<'_>) -> Result<TicketTerms, TicketFault> {
         let keys = self.shared.tickets.keys().ok_or(TicketFault::UnknownKey)?;
         let asked = (request.class, request.cost);
-        let terms = keys.open(request.ticket.unwrap_or_default(), &subject_of(request), asked)?;
-        let clock = self.ticket_clock();
-        let (not_before, expires) = (clock.to_member(terms.not_before), clock.to_member(terms.expires));
-        Ok(TicketTerms { not_before, expires, ..terms })
+        keys.open(request.ticket.unwrap_or_default(), &subject_of(request), asked)
     }
 }
