@@ -236,6 +236,22 @@ fn from_hard_on_a_request_is_deferred_rather_than_wait_and_one_with_a_ticket_wai
 }
 
 #[test]
+fn a_namespace_that_names_a_new_tenant_each_time_moves_the_ticket_of_another_by_no_second() {
+    let world = world();
+    let held = fill(&world);
+    let mut last = world.now();
+    for number in 0..3_000 {
+        let tenant = number.to_string();
+        last = ticket_of(&world.begin(&batch("shop").tenant(&tenant)).refused()).not_before;
+    }
+    assert!(last > world.now().saturating_add(2_000 * SECOND), "{last}");
+    let other = ticket_of(&world.begin(&batch("blog")).refused());
+    let wait = other.not_before.saturating_since(world.now());
+    assert!(wait <= 3 * SECOND, "one of the next two seconds, and not {wait:?}");
+    drop(held);
+}
+
+#[test]
 fn without_keys_nobody_gets_a_ticket() {
     let world = world();
     world.engine.set_ticket_keys(None);

@@ -4,9 +4,12 @@ use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
+use super::namespace_sketch::NamespaceSketch;
 use super::spent_bits::{SpentBits, bytes_of_tickets};
 use super::tenant_sketch::TenantSketch;
 use super::ticket_number::{Booking, SLOT_TICKETS_MAX, TICKET_VALID, TicketIssuer, TicketNumber};
+use super::ticket_sale::{SlotParts, TicketSale};
+use super::typical_cost::QUARTERS;
 use crate::cursor::hash::keyed_hash;
 
 const SECOND_NANOS: u64 = 1_000_000_000;
@@ -15,7 +18,11 @@ const SECOND_NANOS: u64 = 1_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct BookedSlot {
     second: u64,
-    sketch: TenantSketch,
+    tenants: TenantSketch,
+    /// The weights of tenants that were sold beyond the room, where namespaces share the slot: a
+    /// tenant of one namespace has no counter here in common with all that another one invents.
+    tenants_beyond: TenantSketch,
+    namespaces: NamespaceSketch,
     spent_bits: SpentBits,
     tickets: u16,
     spent: u16,
@@ -26,8 +33,17 @@ pub(crate) struct BookedSlot {
 impl BookedSlot {
     /// A second without tickets.
     pub(crate) fn new(second: u64) -> Self {
-        let (sketch, spent_bits) = (TenantSketch::new(), SpentBits::default());
-        Self { second, sketch, spent_bits, tickets: 0, spent: 0, sold: 0, beyond: 0 }
+        Self {
+            second,
+            tenants: TenantSketch::new(),
+            tenants_beyond: TenantSketch::new(),
+            namespaces: NamespaceSketch::new(),
+            spent_bits: SpentBits::default(),
+            tickets: 0,
+            spent: 0,
+            sold: 0,
+            beyond: 0,
+        }
     }
 
     /// The second, since the Unix epoch.
@@ -57,12 +73,12 @@ impl BookedSlot {
 
     /// The weight of all tickets sold, each bucket of tenants counted up to `part`.
     pub(crate) fn effective(&self, part: u16) -> u16 {
-        self.sketch.effective(part)
+        self.tenants.effective(part)
     }
 
     /// The weight that the bucket of a tenant holds.
     pub(crate) fn held_by(&self, tenant: u64) -> u16 {
-        self.sketch.weight(tenant, self.second)
+        self.tenants.weight(tenant, self.second)
     }
 
     /// The bytes of the bits of all tickets sold, allocated or not.
@@ -75,27 +91,85 @@ impl BookedSlot {
         self.spent_bits.bytes()
     }
 
-    /// Sells a ticket of a tenant, whose part of the `room` is `part`.
+    /// Whether the slot may have room for a ticket by the part of its namespace: for one of some
+    /// tenant. `false` holds for all tenants, and until the room or the parts grow.
+    pub(crate) fn has_namespace_room(&self, sale: &TicketSale) -> bool {
+        let TicketSale { weight, room, .. } = *sale;
+        if self.is_full() || self.beyond + weight > room {
+            return false;
+        }
+        let (namespaces, parts) = self.parts(sale);
+        if namespaces == 1 {
+            return self.effective(parts.tenant) + weight <= room;
+        }
+        self.is_in_namespace_part(sale, parts) || self.is_in_tenants_parts(sale, parts)
+    }
+
+    /// Whether the slot has room for the ticket by the part of its namespace, or by that of its
+    /// tenant in the part of its namespace.
+    pub(crate) fn has_part_room(&self, sale: &TicketSale) -> bool {
+        if !self.has_namespace_room(sale) {
+            return false;
+        }
+        let (namespaces, parts) = self.parts(sale);
+        let tenants = if namespaces == 1 { &self.tenants } else { &self.tenants_beyond };
+        let held = tenants.weight(sale.tenant, self.second);
+        let is_in_part = held == 0 || held + sale.weight <= parts.tenant;
+        is_in_part || (namespaces > 1 && self.is_in_namespace_part(sale, parts))
+    }
+
+    /// Whether the namespace holds no more than its part with the ticket, or nothing without it.
+    ///
+    /// The parts of all namespaces here fit into the room, unless it is smaller than one request for
+    /// each. Then what is sold beyond the room is the bound.
+    fn is_in_namespace_part(&self, sale: &TicketSale, parts: SlotParts) -> bool {
+        let (held, _) = self.namespaces.weights(sale.namespace, self.second);
+        held == 0 || held + sale.weight <= parts.namespace
+    }
+
+    /// Whether the tenants of the namespace, each counted up to its part, leave room for the ticket
+    /// in the part of the namespace. What is sold beyond the room must not take the parts of other
+    /// namespaces then.
+    fn is_in_tenants_parts(&self, sale: &TicketSale, parts: SlotParts) -> bool {
+        let all = self.namespaces.effective(parts.namespace);
+        let (_, by_tenants) = self.namespaces.weights(sale.namespace, self.second);
+        by_tenants + sale.weight <= parts.namespace && self.beyond + sale.weight <= all
+    }
+
+    /// The number of namespaces between which the slot is divided, and their parts: those that ask,
+    /// or that of the ticket and those that hold tickets here if they are more.
+    fn parts(&self, sale: &TicketSale) -> (u16, SlotParts) {
+        let namespaces = self.namespaces.holders_with(sale.namespace, self.second).max(sale.asking);
+        (namespaces, SlotParts::new(sale.room, namespaces))
+    }
+
+    /// Sells a ticket.
     ///
     /// In a free part of the room the ticket returns behind all that is sold. Beyond the room it
-    /// returns where it would if no tenant held more than its part. The ticket owns a part of the
-    /// second as large as its part of the room, and returns at an instant in it that depends on
-    /// its number alone.
-    pub(crate) fn sell(
-        &mut self,
-        issuer: TicketIssuer,
-        tenant: u64,
-        weight: u16,
-        part: u16,
-        room: u16,
-    ) -> Booking {
+    /// returns where it would if no tenant and no namespace held more than its part. The ticket owns
+    /// a part of the second as large as its part of the room, and returns at an instant in it that
+    /// depends on its number alone.
+    pub(crate) fn sell(&mut self, issuer: TicketIssuer, sale: &TicketSale) -> Booking {
+        let TicketSale { namespace, tenant, weight, room, .. } = *sale;
         let is_free = self.sold.saturating_add(weight) <= room || self.tickets == 0;
-        let before = if is_free { self.sold } else { self.effective(part) };
+        let (namespaces, parts) = self.parts(sale);
+        let before = if is_free {
+            self.sold
+        } else {
+            self.effective(parts.tenant).min(self.namespaces.effective(parts.namespace))
+        };
         self.beyond += if is_free { 0 } else { weight };
         let number = TicketNumber { issuer, slot: self.second, sequence: self.tickets };
         self.tickets += 1;
         self.sold = self.sold.saturating_add(weight);
-        self.sketch.add(tenant, self.second, weight);
+        // A tenant counts up to its part and one request: two tenants that share a counter mostly
+        // count in full, and the namespace is sold little beyond its part.
+        let counted_max = parts.tenant + QUARTERS;
+        let mut in_part = self.tenants.add(tenant, self.second, weight, counted_max);
+        if !is_free && namespaces > 1 {
+            in_part = self.tenants_beyond.add(tenant, self.second, weight, counted_max);
+        }
+        self.namespaces.add(namespace, self.second, weight, in_part);
         let nanos_of = |weight: u16| u64::from(weight) * SECOND_NANOS / u64::from(room.max(1));
         let scatter = scatter_of(number) % nanos_of(weight.min(room)).max(1);
         let nanos = (nanos_of(before) + scatter).min(SECOND_NANOS - 1);
@@ -153,11 +227,16 @@ mod tests {
 
     const ISSUER: TicketIssuer = TicketIssuer { member: 1, start: 2 };
 
+    /// A ticket of the only namespace.
+    const fn sale(tenant: u64, weight: u16, room: u16) -> TicketSale {
+        TicketSale { namespace: 0, tenant, weight, room, asking: 1 }
+    }
+
     #[test]
     fn tickets_return_in_order_of_sale_each_in_its_own_part_of_the_second() {
         let mut slot = BookedSlot::new(1_800_000_000);
         for count in 0..100_u64 {
-            let sold = slot.sell(ISSUER, count, 4, 20, 400);
+            let sold = slot.sell(ISSUER, &sale(count, 4, 400));
             let nanos = sold.not_before.saturating_since(Timestamp::from_secs(1_800_000_000)).as_nanos();
             assert_eq!(nanos as u64 / 10_000_000, count);
             assert_eq!(sold.expires.saturating_since(sold.not_before), TICKET_VALID);
@@ -168,7 +247,7 @@ mod tests {
     #[test]
     fn a_ticket_heavier_than_the_room_stays_in_its_second() {
         for second in 0..1_000 {
-            let sold = BookedSlot::new(second).sell(ISSUER, 1, 32, 4, 4);
+            let sold = BookedSlot::new(second).sell(ISSUER, &sale(1, 32, 4));
             assert_eq!(sold.not_before.as_secs(), second);
         }
     }
@@ -177,7 +256,7 @@ mod tests {
     fn unspent_weight_falls_with_each_ticket_that_is_spent_and_rises_when_one_is_given_back() {
         let mut slot = BookedSlot::new(9);
         for weight in [4, 4, 12, 4] {
-            slot.sell(ISSUER, 1, weight, 20, 400);
+            slot.sell(ISSUER, &sale(1, weight, 400));
         }
         assert_eq!(slot.unspent(), 24);
         assert!(slot.spend(0) && !slot.spend(0) && !slot.spend(4));
@@ -188,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_takes_96_bytes_beside_its_bits() {
-        assert_eq!(size_of::<BookedSlot>(), 96);
+    fn a_slot_takes_224_bytes_beside_its_bits() {
+        assert_eq!(size_of::<BookedSlot>(), 224);
     }
 }

@@ -6,7 +6,7 @@
 //! * **No ticket is spent twice** at one calendar unless it was given back. Tickets of seconds that
 //!   the calendar had to forget count as expired, also when the clock steps back.
 //! * **No second is oversold.** The room of a second is the share of the capacity. Tickets of
-//!   tenants within their part of the room, a twentieth, never exceed the room.
+//!   namespaces and tenants within their parts of it never exceed the room.
 //! * **Memory is bounded**: seconds by twice the horizon, bits of spent tickets by a number of
 //!   bytes.
 //!
@@ -20,17 +20,44 @@
 //!    part gives way: the fair queue, which serves tenants in turn, honours its tickets late.
 //! 3. Nothing is sold there. The first ticket may be heavier than the room.
 //!
-//! So all tickets of a second together weigh at most twice its room and one ticket, when one tenant
-//! bought the whole room and others followed. Tenants share 64 counters in each second. Two tenants
-//! with one counter count as one, which may be more than a part. So a full calendar is sold beyond
-//! its room also without a tenant that holds more than its part: by 13 % on average when 10 000
-//! tenants share a room of 20 requests, by 4 % of 40, by less than 1 % of 200, and by 10 % of 200
-//! when 25 tenants share it.
+//! Tenants share 64 counters in each second. Two tenants with one counter count as one, which may be
+//! more than a part. So a full calendar is sold beyond its room also without a tenant that holds more
+//! than its part: by 13 % on average when 10 000 tenants share a room of 20 requests, by 4 % of 40,
+//! by less than 1 % of 200, and by 10 % of 200 when 25 tenants share it.
+//!
+//! # Namespaces
+//! A tenant is a name that a request brings, so tenants stand below namespaces. A second is divided
+//! between the namespaces that asked for tickets within the last 10 s, or between the namespace of
+//! the ticket and those that hold tickets of the second, if they are more. Each has an equal part of
+//! the room, at least one request. Where that is one namespace, the rules above hold. Where it is
+//! more than one, rules 1 and 3 hold, and in place of rule 2 one of these:
+//!
+//! * The tickets of the namespace there and the new one fit into the part of the namespace, or the
+//!   new one is its first there. Namespaces within their parts together never exceed the room, unless
+//!   a first ticket is heavier than the part, or the room has no request for each namespace.
+//! * The new ticket fits into the part of its tenant beyond the room, a twentieth of that of the
+//!   namespace, or is the tenant's first there; those of the tenants of the namespace, each counted
+//!   up to its part and one request, and the new one fit into the part of the namespace; and with the
+//!   new one no more is sold beyond the room than all namespaces hold, each counted up to its part.
+//!
+//! So a namespace with more than its part gives way, whatever tenants it invents, and within a
+//! namespace a tenant gives way to others. The first rule needs no counter of tenants, which a
+//! namespace could fill with names that it invents. Namespaces share 16 counters in each second, so
+//! two of them count as one in a sixteenth of the seconds, and mostly pass those.
+//!
+//! # The bound of a second
+//! All tickets of a second together weigh at most twice its room and one ticket. Rules 1 and 3 sell
+//! the room once, or one ticket; each other rule also demands that all that was sold beyond the room
+//! fits into the room with the new ticket. The last condition above keeps enough of that for the
+//! parts of the namespaces among which the second is divided. A namespace that comes when others
+//! were sold a second twice gets a later one: so when one namespace was alone, and its tenants
+//! bought the seconds twice, which takes as many tickets as two horizons have room for.
 //!
 //! # Memory
 //! A full hour at 1 000 tickets a second takes 450 KiB of bits, allocated as tickets are spent,
-//! 384 KiB for the slots, 32 KiB for the index of free seconds, 16 KiB for hints and, while the
-//! calendar is pulled forward, at most 64 KiB more. A calendar without tickets takes nothing.
+//! 896 KiB for the slots, 32 KiB for the index of free seconds, 16 KiB for hints, where several
+//! namespaces ask 18 KiB more, and, while the calendar is pulled forward, at most 64 KiB more. A
+//! calendar without tickets takes nothing.
 
 use core::ops::Range;
 
@@ -41,6 +68,7 @@ use super::calendar_stats::CalendarStats;
 use super::deferral_config::DeferralConfig;
 use super::foreign_tickets::ForeignTickets;
 use super::forgotten_slots::ForgottenSlots;
+use super::namespace_asks::NamespaceAsks;
 use super::part_hints::PartHints;
 use super::pulled_front::{CalendarLoad, PulledFront};
 use super::slot_book::SlotBook;
@@ -48,11 +76,15 @@ use super::slot_index::SlotIndex;
 use super::slot_room::SlotRoom;
 use super::spent_bits::{WORD_BYTES, bytes_of_tickets};
 use super::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState, is_slot_over};
+use super::ticket_sale::TicketSale;
 use super::typical_cost::TypicalCost;
 use crate::fault::Fault;
 
 /// The seconds that are kept beyond twice the horizon.
 const SLOTS_BEYOND: u64 = 10;
+/// How many seconds one ask looks at for a tenant beyond its part, where several namespaces share
+/// the calendar. The next ask of the tenant goes on from there.
+const TENANT_LOOKS: usize = 16;
 
 /// The reservation calendar of a resource.
 ///
@@ -66,7 +98,7 @@ const SLOTS_BEYOND: u64 = 10;
 /// let issuer = TicketIssuer { member: 1, start: 1 };
 /// let mut calendar = DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX);
 /// let now = Timestamp::from_secs(1_800_000_000);
-/// let sold = calendar.sell(TicketAsk { tenant: 7, cost: 1 }, 100.0, now).expect("all is free");
+/// let sold = calendar.sell(TicketAsk { namespace: 1, tenant: 7, cost: 1 }, 100.0, now).expect("all is free");
 /// assert_eq!(sold.number.slot, 1_800_000_001);
 /// let state = calendar.state(sold.number, sold.not_before, sold.expires, now);
 /// assert_eq!(state, TicketState::Early { come_back: sold.not_before });
@@ -89,6 +121,8 @@ pub struct DeferralCalendar {
     reserved: usize,
     index: SlotIndex,
     hints: PartHints,
+    namespaces: NamespaceAsks,
+    namespace_hints: PartHints,
     forgotten: ForgottenSlots,
     foreign: ForeignTickets,
     front: PulledFront,
@@ -117,6 +151,8 @@ impl DeferralCalendar {
             reserved: 0,
             index: SlotIndex::default(),
             hints: PartHints::default(),
+            namespaces: NamespaceAsks::default(),
+            namespace_hints: PartHints::default(),
             forgotten: ForgottenSlots::default(),
             foreign: ForeignTickets::default(),
             front: PulledFront::default(),
@@ -129,7 +165,7 @@ impl DeferralCalendar {
         self.config = config;
         self.slots_max = self.slots_max.max(slots_max_of(&config));
         self.room.release();
-        self.hints.clear();
+        self.clear_hints();
     }
 
     /// Lets the next sale take over any capacity, also one that is higher than that of the last
@@ -150,14 +186,20 @@ impl DeferralCalendar {
         let before = self.room;
         self.room.sale(self.config.share, capacity, now);
         self.follow_room(before);
+        if self.namespaces.ask(ask.namespace, now) {
+            self.clear_hints();
+        }
         let window = self.window(now);
         self.index.follow(&self.book, &self.forgotten, &window, self.room.part());
-        let second = self.first_second(ask.tenant, weight)?;
+        let TicketAsk { namespace, tenant, .. } = ask;
+        let (room, asking) = (self.room.all(), self.namespaces.asking());
+        let sale = TicketSale { namespace, tenant, weight, room, asking };
+        let second = self.first_second(&sale)?;
         self.reserve_ticket(second)?;
-        let (room, part) = (self.room.all(), self.room.part());
         let slot = self.book.get_or_add(second);
-        let sold = slot.sell(self.issuer, ask.tenant, weight, part, room);
+        let sold = slot.sell(self.issuer, &sale);
         self.index.update(slot);
+        self.namespaces.sold(namespace, second);
         self.front.sold(second);
         Some(sold)
     }
@@ -256,6 +298,8 @@ impl DeferralCalendar {
                 + self.book.ring_bytes()
                 + self.index.bytes()
                 + self.hints.bytes()
+                + self.namespace_hints.bytes()
+                + self.namespaces.bytes()
                 + self.front.bytes(),
         }
     }
@@ -267,28 +311,69 @@ impl DeferralCalendar {
     }
 
     /// The first second in which a ticket may be sold.
-    fn first_second(&mut self, tenant: u64, weight: u16) -> Option<u64> {
-        let (room, part) = (self.room.all(), self.room.part());
+    fn first_second(&mut self, sale: &TicketSale) -> Option<u64> {
+        let TicketSale { weight, room, .. } = *sale;
         let left = if Fault::SlotOversold.is_planted() { room } else { room.saturating_sub(weight) };
         // A ticket heavier than the room leaves nothing, and finds a second without tickets.
         let free = self.index.first_sold(left);
-        let window = self.index.window().clone();
-        let (mut next, end) =
-            (self.hints.first(tenant, weight).max(window.start), free.unwrap_or(window.end));
+        let end = free.unwrap_or(self.index.window().end);
+        let found = if self.namespaces.is_lone() {
+            self.first_of_tenants(sale, left, end)
+        } else {
+            self.first_of_namespaces(sale, end)
+        };
+        found.or(free)
+    }
+
+    /// The first second before `end` with room by the part of the tenant, where all tickets are of
+    /// one namespace.
+    fn first_of_tenants(&mut self, sale: &TicketSale, left: u16, end: u64) -> Option<u64> {
+        let (name, weight) = (name_of(sale), sale.weight);
+        let mut next = self.hints.first(name, weight).max(self.index.window().start);
         if next >= end {
-            return free;
+            return None;
         }
-        let mut found = None;
+        let (part, mut found) = (self.room.part(), None);
         while let Some(second) = self.index.first_effective(next..end, left) {
-            let held = self.book.get(second).map_or(0, |slot| slot.held_by(tenant));
+            let held = self.book.get(second).map_or(0, |slot| slot.held_by(sale.tenant));
             if held == 0 || held + weight <= part {
                 found = Some(second);
                 break;
             }
             next = second + 1;
         }
-        self.hints.set(tenant, weight, found.unwrap_or(end));
-        found.or(free)
+        self.hints.set(name, weight, found.unwrap_or(end));
+        found
+    }
+
+    /// The first second before `end` with room by the part of the namespace, or by that of the
+    /// tenant in it, where several namespaces share the calendar.
+    ///
+    /// All seconds before `end` are booked. The hint of the namespace passes each of them once; a
+    /// tenant beyond its part looks at a few seconds for each ask.
+    fn first_of_namespaces(&mut self, sale: &TicketSale, end: u64) -> Option<u64> {
+        let (namespace, name, weight) = ([sale.namespace.into(), 0], name_of(sale), sale.weight);
+        let start = self.namespace_hints.first(namespace, weight).max(self.index.window().start);
+        if start >= end {
+            return None;
+        }
+        let booked = |start| self.book.starting_at(start).take_while(|slot| slot.second() < end);
+        let is_for_sale = |slot: &&BookedSlot| !self.forgotten.contains(slot.second());
+        let mut seconds = booked(start).filter(is_for_sale);
+        let first = seconds.find(|slot| slot.has_namespace_room(sale)).map_or(end, BookedSlot::second);
+        let start = self.hints.first(name, weight).max(first);
+        let mut seconds = booked(start).filter(is_for_sale).take(TENANT_LOOKS);
+        let mut next = start;
+        let found = seconds.find(|slot| {
+            next = slot.second();
+            slot.has_part_room(sale)
+        });
+        let found = found.map(BookedSlot::second);
+        if start > first || found != Some(start) {
+            self.hints.set(name, weight, found.unwrap_or(next));
+        }
+        self.namespace_hints.set(namespace, weight, first);
+        found
     }
 
     /// Makes room in memory for one more ticket of a second; `None` if the memory is full.
@@ -355,9 +440,20 @@ impl DeferralCalendar {
     /// A room that grew, or another part, may make room in seconds that had none.
     fn follow_room(&mut self, before: SlotRoom) {
         if self.room.all() > before.all() || self.room.part() != before.part() {
-            self.hints.clear();
+            self.clear_hints();
         }
     }
+
+    /// Looks at all seconds again.
+    fn clear_hints(&mut self) {
+        self.hints.clear();
+        self.namespace_hints.clear();
+    }
+}
+
+/// The name of a tenant for hints.
+fn name_of(sale: &TicketSale) -> [u64; 2] {
+    [sale.namespace.into(), sale.tenant]
 }
 
 /// The largest number of slots that are kept under these settings.

@@ -216,6 +216,7 @@ mod tests {
     use tidegate_test_support::SplitMix64;
 
     use super::super::ticket_number::TicketIssuer;
+    use super::super::ticket_sale::TicketSale;
     use super::*;
 
     #[test]
@@ -255,7 +256,9 @@ mod tests {
                     let second = start + random.below(length);
                     let slot = book.get_or_add(second);
                     if !forgotten.contains(second) && !slot.is_full() {
-                        slot.sell(issuer, random.below(5), 4, part, 20);
+                        let tenant = random.below(5);
+                        let sale = TicketSale { namespace: 0, tenant, weight: 4, room: 20, asking: 1 };
+                        slot.sell(issuer, &sale);
                         index.update(slot);
                     }
                 }

@@ -68,8 +68,13 @@ impl SlotRoom {
 
     fn set(&mut self, room: u16) {
         self.room = room;
-        self.part = (room / TENANT_PARTS).max(QUARTERS);
+        self.part = tenant_part_of(room);
     }
+}
+
+/// A tenant's part of a room: a twentieth, at least one request.
+pub(crate) fn tenant_part_of(room: u16) -> u16 {
+    (room / TENANT_PARTS).max(QUARTERS)
 }
 
 /// The room that a share of a capacity gives. A capacity that is no number gives the least.

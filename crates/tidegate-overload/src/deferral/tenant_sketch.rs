@@ -26,10 +26,12 @@ impl TenantSketch {
         self.0[bucket_of(tenant, slot)].into()
     }
 
-    /// Adds a ticket of the tenant.
-    pub(crate) fn add(&mut self, tenant: u64, slot: u64, weight: u16) {
+    /// Adds a ticket of the tenant; the weight by which its bucket grew, counted up to `part`.
+    pub(crate) fn add(&mut self, tenant: u64, slot: u64, weight: u16, part: u16) -> u16 {
         let held = &mut self.0[bucket_of(tenant, slot)];
+        let before = u16::from(*held).min(part);
         *held = held.saturating_add(u8::try_from(weight).unwrap_or(u8::MAX));
+        u16::from(*held).min(part) - before
     }
 
     /// The sum of all buckets, each counted up to `part` quarters.
@@ -61,10 +63,11 @@ mod tests {
     #[test]
     fn a_bucket_counts_up_to_the_part() {
         let mut sketch = TenantSketch::new();
-        (0..100).for_each(|_| sketch.add(1, 7, 8));
+        assert_eq!([(); 3].map(|()| sketch.add(1, 7, 8, 20)), [8, 8, 4]);
+        (3..100).for_each(|_| _ = sketch.add(1, 7, 8, 20));
         assert_eq!(sketch.weight(1, 7), 255);
         assert_eq!((sketch.effective(4), sketch.effective(200)), (4, 200));
-        sketch.add(2, 7, 8);
+        sketch.add(2, 7, 8, 20);
         assert_eq!((sketch.effective(4), sketch.effective(200)), (8, 208));
     }
 }

@@ -21,6 +21,7 @@ use crate::queue::fair_queue::Share;
 mod faults;
 mod memory;
 mod model;
+mod namespaces;
 mod pulled_forward;
 mod sale;
 mod spent_tickets;
@@ -47,7 +48,7 @@ fn calendar(horizon: u64) -> DeferralCalendar {
 }
 
 const fn ask(tenant: u64) -> TicketAsk {
-    TicketAsk { tenant, cost: 1 }
+    TicketAsk { namespace: 1, tenant, cost: 1 }
 }
 
 /// The state of a ticket.

@@ -52,7 +52,10 @@ pub struct Booking {
 /// A refused request that asks for a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TicketAsk {
-    /// The hash of the tenant; 0 for requests without one, which share the part of one tenant.
+    /// The number of the namespace, as [`RequestLevel::namespace`](crate::RequestLevel::namespace).
+    pub namespace: u32,
+    /// The hash of the tenant and its namespace; one and the same for all requests of a namespace
+    /// without a tenant, which share the part of one.
     pub tenant: u64,
     /// The cost of the request, in the units of its caller. Only its ratio to the typical cost at
     /// this calendar counts, from 1 to 8.

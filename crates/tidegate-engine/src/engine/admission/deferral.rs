@@ -53,7 +53,9 @@ impl Engine {
         now: Timestamp,
     ) -> Option<DeferralTicket> {
         let tenant = hasher(self.shared.config.table.seed).hash_one((request.namespace, request.tenant));
-        let booking = resource.sell_ticket(TicketAsk { tenant, cost: request.cost.units() }, now)?;
+        let namespace = u32::from(self.owner(request.namespace).get());
+        let ask = TicketAsk { namespace, tenant, cost: request.cost.units() };
+        let booking = resource.sell_ticket(ask, now)?;
         let terms = TicketTerms {
             class: request.class,
             cost: request.cost,

@@ -1,7 +1,7 @@
 //! Random lives of a calendar beside a model that shares no code with it.
 //!
-//! The model knows every ticket and every tenant exactly, and states the rules in its own numbers:
-//! quarters of a request, seconds, and what must never happen.
+//! The model knows every ticket, tenant and namespace exactly, and states the rules in its own
+//! numbers: quarters of a request, seconds, and what must never happen.
 
 use tidegate_test_support::SplitMix64;
 
@@ -21,6 +21,8 @@ struct SecondSold {
     spent: u16,
     weight: u32,
     by_tenant: BTreeMap<u64, u32>,
+    by_tenant_beyond_room: BTreeMap<u64, u32>,
+    by_namespace: BTreeMap<u32, u32>,
     beyond_room: u32,
     largest_room: u32,
 }
@@ -28,6 +30,18 @@ struct SecondSold {
 impl SecondSold {
     fn takes(&self, weight: u32, room: u32) -> bool {
         self.tickets == 0 || (self.tickets < 1_000 && self.weight + weight <= room)
+    }
+
+    /// Whether a namespace has so much left of its part of the room, when so many namespaces ask,
+    /// and the tickets beyond the room do as well.
+    fn leaves_part(&self, namespace: u32, weight: u32, room: u32, asking: u32) -> bool {
+        let held = self.by_namespace.get(&namespace).copied().unwrap_or(0);
+        let holders = self.by_namespace.len() as u32 + u32::from(held == 0);
+        let part = 4.max(room / holders.max(asking));
+        let is_in_part = held == 0 || held + weight <= part;
+        let all: u32 = self.by_namespace.values().map(|held| part.min(*held)).sum();
+        let is_left = self.tickets < 1_000 && all + weight <= room && self.beyond_room + weight <= room;
+        holders > 1 && is_in_part && is_left
     }
 
     fn unspent(&self) -> f64 {
@@ -60,6 +74,9 @@ struct Life {
     costs: u64,
     seconds: BTreeMap<u64, SecondSold>,
     tickets: Vec<TicketOut>,
+    /// The second in which each namespace asked last.
+    asked: BTreeMap<u32, u64>,
+    namespaces: u64,
     front: Option<FrontSeen>,
     ticked: Option<Timestamp>,
     is_below_hard: bool,
@@ -84,6 +101,8 @@ impl Life {
             costs: 1,
             seconds: BTreeMap::new(),
             tickets: Vec::new(),
+            asked: BTreeMap::new(),
+            namespaces: 1,
             front: None,
             ticked: None,
             is_below_hard: false,
@@ -178,8 +197,15 @@ impl Life {
             most if self.random.below(1_000) == 0 => most.saturating_mul(1 << 40),
             most => self.random.below(most),
         };
-        let booking = self.calendar.sell(TicketAsk { tenant, cost }, self.capacity, self.now);
+        let namespace = if self.random.below(2) == 0 { self.random.below(self.namespaces) as u32 } else { 0 };
+        let tenant = tenant << 8 | u64::from(namespace);
+        let ask = TicketAsk { namespace, tenant, cost };
+        let booking = self.calendar.sell(ask, self.capacity, self.now);
         self.show();
+        self.asked.insert(namespace, self.now.as_secs());
+        let is_late = |asked: u64| self.now.as_secs().abs_diff(asked) > 10;
+        self.asked.retain(|_, asked| !is_late(*asked));
+        let asking = self.asked.len() as u32;
         let (weight, room) = (self.weight(cost), self.room());
         let first = self.now.as_secs() + 1;
         let last = first + self.config.horizon.as_secs() - 1;
@@ -189,6 +215,17 @@ impl Life {
             let passed = (first..end).find(is_free);
             let sold = passed.map(|second| self.seconds.get(&second));
             assert_eq!(passed, None, "{weight} of {room} fits into {sold:?}, and {booking:?} is sold");
+        }
+        let has_part = |second: &u64| {
+            self.seconds.get(second).is_some_and(|sold| sold.leaves_part(namespace, weight, room, asking))
+        };
+        if !self.has_stepped && self.bytes_max >= 10_000 && self.namespaces > 1 {
+            // Namespaces that share a counter pass a second now and then.
+            match (first..=end.min(last)).find(has_part) {
+                Some(second) if second < end => self.saw("a namespace's second is passed"),
+                Some(_) => self.saw("a namespace's second is sold"),
+                None => {}
+            }
         }
         let Some(sold) = booking else {
             self.saw("full");
@@ -209,10 +246,29 @@ impl Life {
         let own = second.by_tenant.entry(tenant).or_default();
         *own += weight;
         let is_beyond = !is_first && second.weight > room;
+        let own_of_namespace = second.by_namespace.entry(namespace).or_default();
+        let held_before = *own_of_namespace;
+        *own_of_namespace += weight;
         if is_beyond {
-            let is_in_part = *own == weight || *own <= 4.max(room / 20);
-            assert!(is_in_part, "a tenant holds {own} of {room} beyond the room");
+            let is_part = |own: u32| own == weight || own <= 4.max(room / 20);
+            let own_beyond = second.by_tenant_beyond_room.entry(tenant).or_default();
+            *own_beyond += weight;
+            // Where namespaces share a second, tenants have parts of what is sold beyond the room.
+            let is_shared = asking > 1 || second.by_namespace.len() > 1;
+            let is_in_part = is_part(*own) || (is_shared && is_part(*own_beyond));
+            // Two namespaces with one counter count as one.
+            let (part, own_of_namespace) = (4.max(room / asking), held_before + weight);
+            let is_in_namespace_part = held_before == 0 || own_of_namespace <= part;
+            assert!(
+                is_in_part || is_in_namespace_part,
+                "a tenant holds {own} of {room} beyond the room, and its namespace {own_of_namespace}"
+            );
             second.beyond_room += weight;
+            if !is_in_namespace_part {
+                // What a namespace has beyond its part leaves the parts of others.
+                let all: u32 = second.by_namespace.values().map(|held| part.min(*held)).sum();
+                assert!(second.beyond_room <= all, "{second:?}: parts are sold to {namespace}");
+            }
         }
         assert!(second.beyond_room <= second.largest_room, "{second:?} is oversold");
         assert!(second.weight <= 2 * second.largest_room + 32, "{second:?} is oversold");
@@ -410,7 +466,9 @@ impl Life {
         (self.mean, self.asks) = (1.0, 0);
         self.is_below_hard = false;
         self.costs = *self.random.choose(&[1, 1, 40, 100_000]);
+        self.namespaces = *self.random.choose(&[1, 1, 2, 3, 5]);
         self.seconds.clear();
+        self.asked.clear();
         self.tickets.iter_mut().for_each(|ticket| ticket.is_spent = false);
     }
 
@@ -447,7 +505,11 @@ fn random_lives_of_a_million_steps_keep_to_the_rules_and_see_everything() {
             *seen.entry(what).or_insert(0) += count;
         }
     }
+    let passed = seen.get("a namespace's second is passed").copied().unwrap_or(0);
+    let sold = seen.get("a namespace's second is sold").copied().unwrap_or(0);
+    assert!(passed <= sold / 3, "{passed} seconds are passed in which a namespace has a part, {sold} not");
     for what in [
+        "a namespace's second is sold",
         "full",
         "sold beyond the room",
         "due early",

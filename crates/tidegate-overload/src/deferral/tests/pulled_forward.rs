@@ -51,8 +51,9 @@ fn spent_tickets_cost_the_front_nothing() {
 #[test]
 fn a_slot_heavier_than_a_second_of_spare_capacity_is_passed_after_as_many_seconds() {
     let mut calendar = calendar(60);
-    let sold: Vec<_> =
-        (0..10).map(|_| calendar.sell(TicketAsk { tenant: 1, cost: 100 }, 1.0, NOW).unwrap()).collect();
+    let sold: Vec<_> = (0..10)
+        .map(|_| calendar.sell(TicketAsk { namespace: 1, tenant: 1, cost: 100 }, 1.0, NOW).unwrap())
+        .collect();
     let far = *sold.last().unwrap();
     let mut calendar_of_far = calendar.clone();
     assert!(sold[..9].iter().all(|sold| calendar_of_far.spend(sold.number, NOW)));

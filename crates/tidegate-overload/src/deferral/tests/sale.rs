@@ -67,7 +67,7 @@ fn a_second_has_room_for_one_request_however_small_the_capacity_and_for_a_thousa
 fn a_ticket_of_a_multiple_of_the_typical_cost_takes_as_many_requests_up_to_eight() {
     for (times, requests) in [(1, 1), (2, 2), (4, 4), (8, 8), (1_000, 8)] {
         let mut calendar = calendar(60);
-        let typical = TicketAsk { tenant: 1, cost: 1_000 };
+        let typical = TicketAsk { namespace: 1, tenant: 1, cost: 1_000 };
         (0..300).for_each(|_| _ = calendar.sell(typical, 40.0, NOW));
         let now = after(100_000);
         let before = calendar.sell(typical, 40.0, now).unwrap();
@@ -84,7 +84,7 @@ fn a_ticket_of_a_multiple_of_the_typical_cost_takes_as_many_requests_up_to_eight
 fn an_empty_second_takes_a_ticket_that_is_heavier_than_its_room() {
     let mut calendar = calendar(10);
     (0..3).for_each(|_| _ = calendar.sell(ask(1), 1.0, NOW));
-    let heavy = calendar.sell(TicketAsk { tenant: 2, cost: 1_000 }, 1.0, NOW).unwrap();
+    let heavy = calendar.sell(TicketAsk { namespace: 1, tenant: 2, cost: 1_000 }, 1.0, NOW).unwrap();
     assert_eq!((heavy.number.slot, heavy.number.sequence), (START + 4, 0));
     let next = calendar.sell(ask(3), 1.0, NOW).unwrap();
     assert_eq!(next.number.slot, START + 5, "nothing is beside it");
@@ -127,7 +127,7 @@ fn a_tenant_that_holds_all_seconds_moves_the_first_tickets_of_others_by_no_secon
 fn a_first_ticket_heavier_than_a_tenants_part_is_moved_by_no_second_either() {
     let mut calendar = calendar(3_600);
     while calendar.sell(ask(1), 20.0, NOW).is_some() {}
-    let heavy = |tenant| TicketAsk { tenant, cost: 8 };
+    let heavy = |tenant| TicketAsk { namespace: 1, tenant, cost: 8 };
     let sold: Vec<_> = (2..12).filter_map(|tenant| calendar.sell(heavy(tenant), 20.0, NOW)).collect();
     let slots = sold_by_second(&sold);
     assert_eq!(sold.len(), 10);
