@@ -108,6 +108,45 @@ fn mistakes_in_features_of_a_scenario_are_those_of_a_policy() {
     assert!(err.contains("client \"viewers\" names feature \"pictures\", which is not among"), "{err}");
 }
 
+/// A batch of 3000 requests at once, whose callers come back with their tickets.
+const DEFERRED: &str = "\
+seconds: 25
+warm_up_percent: 0
+services: [{ name: shop, defer: { classes: [sheddable], share: 0.5 } }]
+clients:
+  - name: batch
+    rate: 3000
+    class: sheddable
+    tenants: 1000
+    phases: [{ from: 1, factor: 0 }]
+    retry: { attempts: 9, tickets: whole_seconds }
+";
+
+#[test]
+fn a_scenario_with_defer_gives_tickets_with_which_each_caller_comes_back_once() {
+    let (code, out, err) = with_scenario(DEFERRED, &["--json"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let batch = &report["runs"][0]["designs"][0]["clients"][0];
+    let count = |name: &str| batch[name].as_u64().unwrap();
+    let deferred = batch["causes"]["deferred"].as_u64().unwrap();
+    assert_eq!(count("succeeded"), count("operations"), "{batch}");
+    assert!(deferred > 1_000 && count("attempts") <= count("operations") + deferred, "{batch}");
+    let without = DEFERRED.replace(", defer: { classes: [sheddable], share: 0.5 }", "");
+    let (_, out, _) = with_scenario(&without, &["--json"]);
+    assert!(!out.contains("\"deferred\""), "{out}");
+}
+
+#[test]
+fn mistakes_in_defer_of_a_scenario_are_those_of_a_policy() {
+    let wrong = DEFERRED.replace("share: 0.5", "share: 0.95, horizon: 5s");
+    let (code, _, err) = with_scenario(&wrong, &[]);
+    assert_eq!(code, 2);
+    for part in ["services[0].defer.share", "services[0].defer.horizon"] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+}
+
 /// A service of ten workers at twice what it can do, with so much concurrency.
 fn with_concurrency(concurrency: &str) -> String {
     format!(

@@ -7,4 +7,5 @@ mod capacity_command;
 mod command;
 mod overload;
 mod overload_command;
+mod overload_deferral;
 mod overload_features;

@@ -30,6 +30,16 @@ pub(super) fn values(
     runs.iter().filter_map(|run| Some(value(run, run.of(OverloadDesign::TIDEGATE)?))).collect()
 }
 
+/// A value of each run of a variant, under a design that is not judged.
+pub(super) fn values_of(
+    runs: &[&OverloadRun],
+    variant: &str,
+    design: OverloadDesign,
+    value: impl Fn(&OverloadResult) -> f64,
+) -> Vec<f64> {
+    of_variant(runs, variant).iter().filter_map(|run| run.of(design)).map(value).collect()
+}
+
 /// How a figure is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FigureUnit {
@@ -84,6 +94,13 @@ fn line(
         _ => format!("median {}, worst {}", unit.text(median(values)), unit.text(worst)),
     };
     GateLine::judged(what, figure, bound, is_within)
+}
+
+/// A line for comparison: median and highest value of all seeds under a design that is not judged.
+pub(super) fn compared(what: String, values: &[f64], unit: FigureUnit) -> GateLine {
+    let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let line = line(what, values, highest, "for comparison", unit, true);
+    GateLine { outcome: GateOutcome::NotJudged, ..line }
 }
 
 /// A line about something that the plane does not have: it fails, whatever was measured.
