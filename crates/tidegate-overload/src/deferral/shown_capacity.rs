@@ -156,7 +156,6 @@ mod tests {
     }
 
     /// Ten places, of which a part is in use.
-    #[expect(clippy::cast_sign_loss, reason = "a part is not negative")]
     fn ten(in_use: f64) -> ShownUse {
         ShownUse { places: 10, in_flight: if in_use > 0.0 { 10 } else { 0 }, in_use }
     }
