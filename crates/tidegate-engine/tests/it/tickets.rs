@@ -235,6 +235,50 @@ fn from_hard_on_a_request_is_deferred_rather_than_wait_and_one_with_a_ticket_wai
     assert_eq!(stats(&world).counts.redeemed, 1);
 }
 
+/// Callers that wait for the whole seconds of `Retry-After` come back with the tickets of a second
+/// at once, and there are places for a few of them only.
+#[test]
+fn a_request_with_a_ticket_waits_for_a_second_where_others_may_wait_for_less() {
+    let world = world();
+    let held = fill(&world);
+    let tickets = [(), ()].map(|()| ticket_of(&world.begin(&batch("shop")).refused()));
+    tick_until(&world, tickets[1].not_before);
+    let until = world.now().saturating_add(SECOND / 4);
+    let patient = || batch("shop").may_wait_until(until);
+    // The first one finds no line, and the second one joins that of the first.
+    let waits = tickets.each_ref().map(|ticket| world.begin(&patient().ticket(&ticket.text)).waits());
+    let without = world.begin(&patient().class(Class::Critical)).waits();
+    world.advance(SECOND / 2);
+    assert_eq!(world.resume(without).refused().reason(), Reason::OverloadShed);
+    let waits = waits.map(|waits| world.resume(waits).waits());
+    world.advance(SECOND / 4);
+    drop(held);
+    for waits in waits {
+        drop(world.resume(waits).admitted());
+    }
+    assert_eq!(stats(&world).counts.redeemed, 2);
+}
+
+/// A caller that does not wait is told so at once, and its deadline bounds the wait of one that
+/// does.
+#[test]
+fn a_ticket_makes_no_caller_wait_that_does_not_wait_and_none_beyond_its_deadline() {
+    let world = world();
+    let held = fill(&world);
+    let ticket = ticket_of(&world.begin(&batch("shop")).refused());
+    tick_until(&world, ticket.not_before);
+    let back = batch("shop").ticket(&ticket.text);
+    assert_eq!(world.begin(&back).refused().reason(), Reason::Deferred);
+    let deadline = world.now().saturating_add(SECOND / 2);
+    let until = world.now().saturating_add(SECOND / 4);
+    let waits = world.begin(&back.may_wait_until(until).deadline(deadline)).waits();
+    world.advance(SECOND / 2);
+    let again = ticket_of(&world.resume(waits).refused());
+    assert_eq!(again.text, ticket.text, "it is good still");
+    drop(held);
+    drop(world.begin(&back).admitted());
+}
+
 #[test]
 fn a_namespace_that_names_a_new_tenant_each_time_moves_the_ticket_of_another_by_no_second() {
     let world = world();

@@ -85,13 +85,13 @@ fn judge_gold(alone: &Measurement, gold: &Measurement, findings: &mut Findings) 
     let (before, beside) = (alone.latency().p99, gold.latency().p99);
     let ratio = beside.as_secs_f64() / before.as_secs_f64();
     let note = format!("{:.1} ms beside {:.1} ms alone", millis(beside), millis(before));
-    findings.gated("gold: p99", ratio, "times", Gate::AtMost(LATENCY_MAX), &note);
+    findings.gated("gold: p99", ratio, "", Gate::AtMost(LATENCY_MAX), &note);
 }
 
 fn judge_batch(batch: &Batch, findings: &mut Findings) {
     let peak = most_in_a_second(&batch.returns) as f64 / RESERVED;
     let note = format!("{} deferred at first, {RESERVED:.0}/s reserved", batch.deferred);
-    findings.gated("returns: peak", peak, "times", Gate::AtMost(PEAK_MAX), &note);
+    findings.gated("returns: peak", peak, "", Gate::AtMost(PEAK_MAX), &note);
     let ideal = batch.deferred as f64 / RESERVED;
     let until = BATCH_AT + Duration::from_secs_f64(1.0 + ideal * DRAIN_MAX);
     let in_time = batch.done.iter().filter(|at| **at <= until).count() as f64 / BATCH as f64 * 100.0;

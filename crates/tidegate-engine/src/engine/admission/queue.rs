@@ -32,6 +32,11 @@ use crate::request::{OwnedRequest, Request};
 use crate::spent_ticket::{HeldTicket, SpentTicket};
 use crate::waiting_room::{AtTurn, CallReason, Room, RoomAnswer, Seat};
 
+/// How long a request may wait for a place with a ticket in its time, also where others of its
+/// class may wait for less: a second. Callers that wait for whole seconds, as `Retry-After` has
+/// them, come back with all the tickets of a second at once if they were refused at once.
+const TICKET_WAIT: Duration = Duration::from_secs(1);
+
 impl Engine {
     /// Sets how many requests may wait, and how much memory their callers may hold meanwhile;
     /// each namespace has its share of both, and within a namespace each resource. Where `bounds`
@@ -125,14 +130,14 @@ impl Engine {
         let counters = known.as_deref().map(|kept| &kept.counters).or(found.as_ref());
         if seat.is_none()
             && room.count() > 0
-            && let Some(place) = self.join_line(request, (gate, issuer), &waited, counters, now)
+            && let Some((request, place)) = self.join_line(request, (gate, issuer), &waited, counters, now)
         {
-            let resource = self.resource_of(request);
-            let of = Offered { request, issuer, resource, now };
+            let resource = self.resource_of(&request);
+            let of = Offered { request: &request, issuer, resource, now };
             let demand = demand.take().or_else(|| self.demand_at(&of, gate));
-            let owned = OwnedRequest::new(request, gate.shared_namespace());
+            let owned = OwnedRequest::new(&request, gate.shared_namespace());
             let counters = self.kept(known, found);
-            let terms = WaitTerms { refusal: None, ask_at: Timestamp::MIN, until: until(request) };
+            let terms = WaitTerms { refusal: None, ask_at: Timestamp::MIN, until: until(&request) };
             return Ok(queued(owned, counters, place, demand, terms));
         }
         let mut located = self.locate(request, (gate, issuer), &waited, now);
@@ -181,18 +186,18 @@ impl Engine {
     }
 
     /// Lets a new request join the line of others that wait for one of its counters or for a place,
-    /// so that it does not take what they wait for. Returns its position, and whether it is the
-    /// first of its line. `None` if there is no such line, or no room, or if its limits refuse it
+    /// so that it does not take what they wait for. Returns the request as it waits, its position,
+    /// and whether it is the first of its line. `None` if there is no such line, or no room, or if its limits refuse it
     /// for longer than it may wait, which its attempt reports.
     #[cold]
-    fn join_line(
+    fn join_line<'r>(
         &self,
-        request: &Request<'_>,
+        request: &Request<'r>,
         (gate, issuer): (&Arc<Gate>, IssuingGate),
         waited: &Waited<'_>,
         counters: Option<&LocatedCounters>,
         now: Timestamp,
-    ) -> Option<(Seat, bool)> {
+    ) -> Option<(Request<'r>, (Seat, bool))> {
         let (returns, until) = (self.shared.room.returns(), until(request));
         if until <= now {
             return None;
@@ -218,16 +223,17 @@ impl Engine {
         let counters = keys.into_iter().map(Obstacle::Counter);
         let place = self.resource_of(request).filter(|_| request.end_known);
         let ticket = located.ticket.and_then(|number| self.held(request, number, now));
+        let request = with_wait_of_ticket(*request, ticket.as_ref(), now);
         let place = place.filter(|resource| !self.is_shadow(*resource)).map(Obstacle::Place);
-        let place = place.filter(|place| ticket.is_some() || !self.is_deferred_at(*place, request));
+        let place = place.filter(|place| ticket.is_some() || !self.is_deferred_at(*place, &request));
         let obstacles: SmallVec<[Obstacle; 4]> =
-            counters.chain(self.lines_for_units(request, now)).chain(place).collect();
+            counters.chain(self.lines_for_units(&request, now)).chain(place).collect();
         let (first, kept) = (*obstacles.first()?, KeptCounters::bytes(located.counters));
         let entrant =
-            self.new_entrant(gate, request, first, located.record, kept).has_ticket(ticket.is_some());
+            self.new_entrant(gate, &request, first, located.record, kept).has_ticket(ticket.is_some());
         let room = &self.shared.room;
         match Room::join(room, (entrant, ticket), &obstacles, request.class, returns, now) {
-            RoomAnswer::Waits { seat, is_next } => Some((seat, is_next)),
+            RoomAnswer::Waits { seat, is_next } => Some((request, (seat, is_next))),
             RoomAnswer::Shed(_) | RoomAnswer::Full | RoomAnswer::NoLine => None,
         }
     }
@@ -316,9 +322,8 @@ impl Engine {
     ) -> Step<'static> {
         let Denial { refusal, demand, seat, returns, counters, ticket } = denial;
         let demand = demand.map(Demand::unserved);
-        let until = until(request);
         let obstacle = self.obstacle_of(&refusal, request, now);
-        let obstacle = obstacle.filter(|(_, ask_at)| until > now && *ask_at <= until);
+        let obstacle = obstacle.filter(|(_, ask_at)| until(request) > now && *ask_at <= until(request));
         let (Some((obstacle, ask_at)), Ok(gate)) = (obstacle, self.gate(request.namespace)) else {
             if let Some(seat) = seat {
                 seat.refused();
@@ -329,6 +334,9 @@ impl Engine {
         if seat.is_none() && ticket.is_none() && self.is_deferred_at(obstacle, request) {
             return self.refuse_finally(refusal, request, demand, now);
         }
+        let request = &with_wait_of_ticket(*request, ticket.as_ref(), now);
+        let until = until(request);
+        let ask_at = if matches!(obstacle, Obstacle::Place(_)) { until } else { ask_at };
         let answer = if let Some(mut seat) = seat {
             let is_next = seat.moved(obstacle, returns, now);
             RoomAnswer::Waits { seat, is_next }
@@ -667,6 +675,19 @@ fn aside(mut seat: Seat, now: Timestamp) -> Seat {
 pub(crate) fn until(request: &Request<'_>) -> Timestamp {
     let latest = request.deadline.map_or(Timestamp::MAX, |at| at.saturating_sub(Duration::from_nanos(1)));
     request.may_wait_until.unwrap_or(Timestamp::MIN).min(latest)
+}
+
+/// The same request, which may wait for at least [`TICKET_WAIT`] with this ticket, if it may wait
+/// at all.
+fn with_wait_of_ticket<'r>(
+    mut request: Request<'r>,
+    ticket: Option<&HeldTicket>,
+    now: Timestamp,
+) -> Request<'r> {
+    if ticket.is_some() {
+        request.may_wait_until = request.may_wait_until.max(Some(now.saturating_add(TICKET_WAIT)));
+    }
+    request
 }
 
 /// The last refusal of a request that waits, when it asks again, and until when it waits.
