@@ -5,6 +5,7 @@ pub(crate) mod crashes;
 pub(crate) mod deferral;
 pub(crate) mod factors;
 pub(crate) mod feature_steps;
+pub(crate) mod forged_tickets;
 pub(crate) mod idleness;
 pub(crate) mod neighbour;
 pub(crate) mod rates;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderValue, Request};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -53,6 +53,8 @@ pub struct Arrival {
 pub struct Schedule {
     streams: Vec<Stream>,
     arrivals: Vec<Arrival>,
+    /// The stream whose requests show a deferral ticket, and the ticket.
+    ticket: Option<(usize, HeaderValue)>,
 }
 
 impl Schedule {
@@ -94,9 +96,19 @@ impl Schedule {
         &self.arrivals
     }
 
+    /// Lets all requests of a stream that was added show a deferral ticket.
+    pub fn show_ticket(&mut self, stream: Stream, ticket: HeaderValue) {
+        let index = self.streams.iter().position(|known| *known == stream);
+        self.ticket = index.map(|index| (index, ticket));
+    }
+
     /// A request.
     pub fn request(&self, arrival: &Arrival) -> Request<Bytes> {
-        self.streams[arrival.stream].request(arrival.work)
+        let mut request = self.streams[arrival.stream].request(arrival.work);
+        if let Some((_, ticket)) = self.ticket.as_ref().filter(|(stream, _)| *stream == arrival.stream) {
+            request.headers_mut().insert("tidegate-ticket", ticket.clone());
+        }
+        request
     }
 }
 

@@ -1,7 +1,8 @@
 //! The table of the experiments.
 
 use crate::load::experiments::{
-    authorize, crashes, deferral, factors, feature_steps, neighbour, rates, rehearsal, step, streams, waits,
+    authorize, crashes, deferral, factors, feature_steps, forged_tickets, neighbour, rates, rehearsal, step,
+    streams, waits,
 };
 use crate::trial::{Pace, Repetition, Trial};
 
@@ -32,6 +33,8 @@ pub const EXPERIMENTS: &[Trial] = experiments! {
         "E1 at twice the capacity in shadow mode: what it would refuse beside what it refuses";
     "deferral" Trial deferral::run:
         "E9: a batch of 3 000 that comes at once and returns with tickets, beside a tenant that matters";
+    "forged-tickets" Trial forged_tickets::run:
+        "the processor time of a request with a forged ticket, and a tenant beside a flood of them";
     "neighbour" Run neighbour::run:
         "an upstream beside one that is offered 10 times its capacity";
     "killed-upstream" Trial crashes::killed_upstream:

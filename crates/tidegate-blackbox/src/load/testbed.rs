@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::attack::{Failure, RunContext};
 use crate::daemon::Daemon;
+use crate::http1;
 
 use crate::load::generator;
 use crate::load::measurement::Measurement;
@@ -103,6 +104,25 @@ impl<'run> Testbed<'run> {
     /// The listener for operators.
     pub fn operators(&self) -> Result<SocketAddr, Failure> {
         self.daemon()?.admin()
+    }
+
+    /// A ticket of the upstream `app`, for which all its places are taken for a moment.
+    pub fn deferred_ticket(&self) -> Result<String, Failure> {
+        let check =
+            || http1::post("/v1/check", r#"{"namespace": "load", "resource": "app", "class": "sheddable"}"#);
+        let mut permits: Vec<String> = Vec::new();
+        loop {
+            let answer = http1::ask(self.callers()?, check())?;
+            match answer.member("permit") {
+                permit if permit.is_empty() => {
+                    for permit in permits {
+                        http1::ask(self.callers()?, http1::release(&permit))?;
+                    }
+                    return Ok(answer.member("ticket"));
+                }
+                permit => permits.push(permit),
+            }
+        }
     }
 
     /// Kills the daemon, as `kill -9` does.
