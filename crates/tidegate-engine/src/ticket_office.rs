@@ -1,5 +1,7 @@
 //! The keys of tickets in force, and the tickets that count for nothing.
 
+use std::sync::Arc;
+
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::ticket::{TicketFault, TicketKeys};
 
@@ -8,24 +10,24 @@ use crate::ticket::{TicketFault, TicketKeys};
 #[derive(Debug, Default)]
 pub(crate) struct TicketOffice {
     /// `None`: no tickets are sold, and none counts.
-    keys: Mutex<Option<TicketKeys>>,
+    keys: Mutex<Option<Arc<TicketKeys>>>,
     /// The tickets that counted for nothing, by the fault. Relaxed: numbers for people.
     faults: [AtomicU64; TicketFault::ALL.len()],
 }
 
 impl TicketOffice {
     pub(crate) fn set_keys(&self, keys: Option<TicketKeys>) {
-        *lock(&self.keys) = keys;
+        *lock(&self.keys) = keys.map(Arc::new);
     }
 
     /// Takes keys in the place of those before, which stay valid as [`TicketKeys::rotated_from`]
     /// says.
     pub(crate) fn rotate_keys(&self, keys: TicketKeys) {
         let mut current = lock(&self.keys);
-        *current = Some(match &*current {
+        *current = Some(Arc::new(match &*current {
             Some(before) => keys.rotated_from(before),
             None => keys,
-        });
+        }));
     }
 
     /// Whether tickets are sold.
@@ -33,7 +35,7 @@ impl TicketOffice {
         lock(&self.keys).is_some()
     }
 
-    pub(crate) fn keys(&self) -> Option<TicketKeys> {
+    pub(crate) fn keys(&self) -> Option<Arc<TicketKeys>> {
         lock(&self.keys).clone()
     }
 

@@ -19,6 +19,8 @@ const CPU_MAX: f64 = 1.3;
 const P99_MAX: f64 = 1.1;
 /// How often each is measured, in turn with what it is compared with.
 const ROUNDS: usize = 5;
+/// Requests whose processor time is measured together.
+const REQUESTS: u64 = 100_000;
 /// Requests of a flood in a second.
 const FLOOD_RATE: f64 = 1000.0;
 
@@ -43,15 +45,14 @@ fn processor_time(context: &RunContext, findings: &mut Findings) -> Result<(), F
     let taken = || http1::post("/v1/check", r#"{"namespace": "load", "resource": "taken"}"#);
     http1::ask(daemon.http()?, taken())?;
     let ticket = forged(&http1::ask(daemon.http()?, taken())?.member("ticket"))?;
-    let count: u64 = context.either(100_000, 10_000);
     let micros = |headers: &[(&str, &str)]| -> Result<f64, Failure> {
         let request =
             |_| -> Request<Bytes> { http1::get_with("/v1/authorize?namespace=load&resource=ample", headers) };
         let before = processor_seconds(daemon.id());
-        let statuses = raw::flood(daemon.http()?, count, 2, request)?;
+        let statuses = raw::flood(daemon.http()?, REQUESTS, 2, request)?;
         let admitted = statuses.get(&200).copied().unwrap_or(0);
-        require!(admitted == count, "of {count} requests only {admitted} are admitted: {statuses:?}")?;
-        Ok((processor_seconds(daemon.id()) - before) * 1e6 / count as f64)
+        require!(admitted == REQUESTS, "of {REQUESTS} requests only {admitted} are admitted: {statuses:?}")?;
+        Ok((processor_seconds(daemon.id()) - before) * 1e6 / REQUESTS as f64)
     };
     let (mut plain, mut with_ticket) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -59,10 +60,10 @@ fn processor_time(context: &RunContext, findings: &mut Findings) -> Result<(), F
         with_ticket.push(micros(&[("tidegate-ticket", &ticket)])?);
     }
     let refused = daemon.metric("tidegate_ticket_faults_total{fault=\"forged\"}")?;
-    require!(refused == count * ROUNDS as u64, "only {refused} tickets count as forged")?;
+    require!(refused == REQUESTS * ROUNDS as u64, "only {refused} tickets count as forged")?;
     let (plain, with_ticket) = (median(plain), median(with_ticket));
     let note =
-        format!("{with_ticket:.1} us beside {plain:.1} us, medians of {ROUNDS} times {count} requests");
+        format!("{with_ticket:.1} us beside {plain:.1} us, medians of {ROUNDS} times {REQUESTS} requests");
     findings.gated("processor time of a request", with_ticket / plain, "", Gate::AtMost(CPU_MAX), &note);
     Ok(())
 }
