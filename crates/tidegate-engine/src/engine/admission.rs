@@ -39,7 +39,7 @@ use core::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use smallvec::smallvec;
-use tidegate_core::{Gate, Reason, RequestOutcome, Timestamp};
+use tidegate_core::{Gate, RequestOutcome, Timestamp};
 use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
 use self::answer::{Answer, Mode, Stop, WalkStep};
@@ -177,10 +177,8 @@ impl Engine {
                 Ok(ask_about_one(question, holds.expect(PASSED), origin, now))
             }
             Err(Stop::Refuse(Some(refusal))) => {
-                let refusal = match refusal.reason() {
-                    Reason::OverloadShed | Reason::QueueFull => self.deferred(refusal, request, now),
-                    _ => refusal,
-                };
+                let is_deferrable = deferral::is_deferrable(refusal.reason());
+                let refusal = if is_deferrable { self.deferred(refusal, request, now) } else { refusal };
                 self.decided(None, &located, outcome_of(&refusal), now);
                 Ok(Step::Decided(Decision::Refuse(Refused::from(refusal))))
             }

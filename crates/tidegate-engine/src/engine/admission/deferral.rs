@@ -14,12 +14,18 @@ use crate::ticket::{TicketKeys, TicketTerms};
 /// come back after this.
 const COME_BACK: Duration = Duration::from_secs(1);
 
+/// Whether a request that is refused for this reason may get a ticket.
+#[inline]
+pub(crate) fn is_deferrable(reason: Reason) -> bool {
+    matches!(reason, Reason::OverloadShed | Reason::QueueFull)
+}
+
 impl Engine {
     /// The final refusal of a request: with a ticket, if the overload plane refuses it and its
     /// resource defers requests of its class.
     #[cold]
     pub(crate) fn deferred(&self, refusal: Refusal, request: &Request<'_>, now: Timestamp) -> Refusal {
-        if !matches!(refusal.reason(), Reason::OverloadShed | Reason::QueueFull) {
+        if !is_deferrable(refusal.reason()) {
             return refusal;
         }
         let Some((overload, id)) = self.overload().zip(self.resource_of(request)) else { return refusal };
