@@ -148,16 +148,15 @@ impl Engine {
             Ok(()) => {
                 let Some(question) = located.question.take() else {
                     if let (Some(seat), Some(holds)) = (seat, &mut holds) {
-                        let entrant = self.entrant_at_place(gate, request);
-                        let entrant = entrant.map(|entrant| entrant.has_ticket(waited.had_ticket));
+                        let entrant = self.entrant_at_place(gate, request, waited.had_ticket);
                         serve(seat, entrant, holds, now);
                     }
                     self.count_admitted(&located, &mut holds, demand, now);
                     return Ok(Step::Decided(Decision::Admit(Permit::of_one(holds.expect(PASSED)))));
                 };
                 let seat = seat.map(|seat| aside(seat, now));
-                let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request));
-                let entrant = entrant.map(|entrant| entrant.has_ticket(waited.had_ticket));
+                let has_ticket = waited.had_ticket;
+                let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request, has_ticket));
                 let request = OwnedRequest::new(request, gate.shared_namespace());
                 let waitable = Some(Box::new(WaitableRequest { request, seat, entrant, returns }));
                 let origin = self.origin(&located, gate, demand, waitable, now);
@@ -280,9 +279,9 @@ impl Engine {
     }
 
     /// A request as the fair queue of its resource knows it; `None` without a resource.
-    fn entrant_at_place(&self, gate: &Gate, request: &Request<'_>) -> Option<Entrant> {
+    fn entrant_at_place(&self, gate: &Gate, request: &Request<'_>, has_ticket: bool) -> Option<Entrant> {
         let resource = self.resource_of(request)?;
-        Some(self.entrant(gate, request, Obstacle::Place(resource)))
+        Some(self.entrant(gate, request, Obstacle::Place(resource)).has_ticket(has_ticket))
     }
 
     /// A request that is about to wait, with its rank if it is one of the least important. It keeps
