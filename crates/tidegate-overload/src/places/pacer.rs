@@ -290,13 +290,13 @@ impl Pacer {
             && own.spacing(&of_all).is_none_or(|spacing| is_due(&spacing, &own.due_ns))
     }
 
-    /// The pace of a request with so many places, at least 1, and the time that it counts for;
-    /// `None` where it is not known.
     /// The time that one request counts for; zero: not known.
     pub(crate) fn service(&self) -> Duration {
         Duration::from_nanos(self.service_ns.load(Ordering::Relaxed))
     }
 
+    /// The pace of a request with so many places, at least 1, and the time that it counts for;
+    /// `None` where it is not known.
     #[inline]
     fn spacing(&self, own: &NamespacePace, places: u64, now: Timestamp) -> Option<(RequestSpacing, u64)> {
         let all = self.service_ns.load(Ordering::Relaxed);
@@ -314,7 +314,13 @@ impl Pacer {
     pub(crate) fn admits_ticket(&self, own: &NamespacePace, places: u64, now: Timestamp) -> PaceVerdict {
         let Some((mut of_all, service)) = self.spacing(own, places, now) else { return PaceVerdict::Unknown };
         of_all.burst = of_all.burst.saturating_add(TICKET_BURST);
-        if !of_all.take(&self.due_ns) {
+        self.count(own, service, of_all.take(&self.due_ns))
+    }
+
+    /// Counts a request of a namespace that is in pace or ahead of it.
+    #[inline]
+    fn count(&self, own: &NamespacePace, service: u64, is_in_pace: bool) -> PaceVerdict {
+        if !is_in_pace {
             own.refused.fetch_add(1, Ordering::Relaxed);
             return PaceVerdict::Ahead;
         }
@@ -341,19 +347,13 @@ impl Pacer {
         let Some((of_all, service)) = self.spacing(own, places, now) else { return PaceVerdict::Unknown };
         let bound = own.spacing(&of_all);
         if bound.is_some_and(|spacing| !spacing.take(&own.due_ns)) {
-            own.refused.fetch_add(1, Ordering::Relaxed);
-            return PaceVerdict::Ahead;
+            return self.count(own, service, false);
         }
-        if !of_all.take(&self.due_ns) {
-            if let Some(bound) = bound {
-                give_back(&own.due_ns, bound.interval);
-            }
-            own.refused.fetch_add(1, Ordering::Relaxed);
-            return PaceVerdict::Ahead;
+        let is_in_pace = of_all.take(&self.due_ns);
+        if let Some(bound) = bound.filter(|_| !is_in_pace) {
+            give_back(&own.due_ns, bound.interval);
         }
-        own.admitted.fetch_add(1, Ordering::Relaxed);
-        self.admitted.fetch_add(service, Ordering::Relaxed);
-        PaceVerdict::InPace
+        self.count(own, service, is_in_pace)
     }
 }
 
