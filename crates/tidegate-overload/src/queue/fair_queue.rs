@@ -285,8 +285,8 @@ impl FairQueue {
     ) {
         let class = entrant.class;
         let (flows_max, tenant, cost) = (self.config.flows_max, tenant_of(entrant), charge_of(entrant.cost));
-        let line = if entrant.has_ticket { &mut self.ticketed } else { &mut self.classes };
-        let line = &mut line[class as usize];
+        let lines = lines_of(&mut self.ticketed, &mut self.classes, entrant.has_ticket);
+        let line = &mut lines[class as usize];
         let flow = line.push(position, tenant, cost, flows_max, &self.shares);
         if entrant.has_ticket {
             self.tickets += 1;
@@ -349,13 +349,11 @@ impl FairQueue {
 
     /// The requests of a class with tickets, or those without.
     fn line(&self, class: Class, has_ticket: bool) -> &ClassQueue {
-        let line = if has_ticket { &self.ticketed } else { &self.classes };
-        &line[class as usize]
+        &lines_of(&self.ticketed, &self.classes, has_ticket)[class as usize]
     }
 
     fn line_mut(&mut self, class: Class, has_ticket: bool) -> &mut ClassQueue {
-        let line = if has_ticket { &mut self.ticketed } else { &mut self.classes };
-        &mut line[class as usize]
+        &mut lines_of(&mut self.ticketed, &mut self.classes, has_ticket)[class as usize]
     }
 
     /// Whether a request of this class or a higher one waits that may take a place.
@@ -485,9 +483,9 @@ impl FairQueue {
 
     /// Corrects the charges of a request, of which `class` is the one of its class.
     fn correct_charge(&mut self, entrant: &Entrant, costs: CorrectedCost, class: u64) {
-        let line = if entrant.has_ticket { &mut self.ticketed } else { &mut self.classes };
+        let lines = lines_of(&mut self.ticketed, &mut self.classes, entrant.has_ticket);
+        let (line, flows_max) = (&mut lines[entrant.class as usize], self.config.flows_max);
         let charged = costs.charged;
-        let (line, flows_max) = (&mut line[entrant.class as usize], self.config.flows_max);
         line.correct(tenant_of(entrant), costs, flows_max, &self.shares);
         if !self.is_empty() {
             let most = self.times.typical_charge().saturating_mul(CLASS_CORRECTION);
@@ -535,6 +533,11 @@ impl FairQueue {
         let waiting = self.classes[class].count() + self.ticketed[class].count();
         QueueCounts { waiting: waiting as u64, ..self.counts[class] }
     }
+}
+
+/// The lines of the requests with tickets, or those of the others. `T` is a reference to them.
+fn lines_of<T>(ticketed: T, others: T, has_ticket: bool) -> T {
+    if has_ticket { ticketed } else { others }
 }
 
 /// The units that a request is charged.
