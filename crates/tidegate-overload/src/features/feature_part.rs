@@ -104,6 +104,11 @@ impl FeaturePart {
         self.hold == PartHold::Pinned
     }
 
+    /// Whether it has a worse level than the best one, for another reason than a pin.
+    pub(crate) fn is_degraded(&self) -> bool {
+        self.position > LevelPosition::BEST && !self.is_pinned()
+    }
+
     /// The worst position at which it is not off, at least the one that it has.
     pub(crate) fn last_on(&self) -> LevelPosition {
         LevelPosition::at(self.worst - u8::from(self.has_off && self.worst > 0)).max(self.position)

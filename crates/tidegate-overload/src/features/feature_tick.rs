@@ -198,7 +198,7 @@ impl FeatureSet {
         let (levels, now) = (&tick.load.levels, tick.now);
         let signal = || tick.load.pressure.as_ref().map(|worst| worst.signal.clone());
         degrade.settle(Some(load).filter(|_| !is_held), levels, now);
-        let is_degraded = parts.iter().any(|part| part.position > LevelPosition::BEST && !part.is_pinned());
+        let is_degraded = parts.iter().any(FeaturePart::is_degraded);
         if let Some(need) = degrade.need(load, is_degraded, levels, now) {
             let signal = match need.source {
                 NeedSource::Pressure => signal(),

@@ -23,7 +23,7 @@ use tidegate_core::Class;
 use crate::features::change_reason::ChangeReason;
 use crate::features::feature_part::{FeaturePart, LEAST_RELIEF};
 use crate::features::level_position::LevelPosition;
-use crate::features::step_choice::{LevelStep, combinations, nth_combination};
+use crate::features::step_choice::{LevelStep, best_step, combinations, nth_combination};
 
 /// The part of the capacity below the threshold that an exchange leaves free, since a mean load at
 /// the threshold would be the next need.
@@ -95,15 +95,9 @@ impl LevelExchange {
             return ExchangeSteps::Now(best.steps.into_iter().filter(is_worse).collect());
         }
         let free = best.steps.iter().map(|step| step.part).filter(|part| parts[*part].can_move());
-        let next = free.map(|index| {
-            let part = &parts[index];
-            let to = part.position.better();
-            let gained = part.utility(to) - part.utility(part.position);
-            (LevelStep { part: index, to }, gained / part.growth(to).max(LEAST_RELIEF))
-        });
-        // Of equal ones the first.
-        match next.reduce(|best, next| if next.1 > best.1 { next } else { best }) {
-            Some((step, _)) => ExchangeSteps::Now(vec![step]),
+        let next = free.map(|part| LevelStep { part, to: parts[part].position.better() });
+        match best_step(parts, next) {
+            Some(step) => ExchangeSteps::Now(vec![step]),
             None => ExchangeSteps::Later,
         }
     }
@@ -123,8 +117,7 @@ pub(crate) enum ExchangeSteps {
 /// The highest class with a part that is degraded, but for pins: the one whose levels may be
 /// exchanged.
 pub(crate) fn highest_degraded(parts: &[FeaturePart]) -> Option<Class> {
-    let degraded = |part: &&FeaturePart| part.position > LevelPosition::BEST && !part.is_pinned();
-    parts.iter().filter(degraded).map(|part| part.class).max()
+    parts.iter().filter(|part| part.is_degraded()).map(|part| part.class).max()
 }
 
 /// The levels of a class that are worth the most, as steps from those that it has.

@@ -205,17 +205,13 @@ fn take_in_order(offers: &[Vec<ReliefOffer>], need: f64) -> Vec<ReliefOffer> {
 pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -> Option<LevelStep> {
     let mut reserved = 0.0;
     for class in Class::ALL.into_iter().rev() {
-        let degraded = |part: &FeaturePart| part.position > LevelPosition::BEST && !part.is_pinned();
-        let of_class = || parts.iter().enumerate().filter(|(_, part)| part.class == class && degraded(part));
+        let of_class =
+            || parts.iter().enumerate().filter(|(_, part)| part.class == class && part.is_degraded());
         let fits = |growth: f64| fits(reserved + growth);
-        let steps = of_class().filter(|(_, part)| part.can_move()).filter_map(|(index, part)| {
-            let to = best_return(part, fits)?;
-            let gained = part.utility(to) - part.utility(part.position);
-            Some((LevelStep { part: index, to }, gained / part.growth(to).max(LEAST_RELIEF)))
-        });
-        // Of equal ones the first.
-        let best = steps.reduce(|best, next| if next.1 > best.1 { next } else { best });
-        if let Some((step, _)) = best {
+        let steps = of_class()
+            .filter(|(_, part)| part.can_move())
+            .filter_map(|(index, part)| Some(LevelStep { part: index, to: best_return(part, fits)? }));
+        if let Some(step) = best_step(parts, steps) {
             return Some(step);
         }
         if of_class().any(|(_, part)| part.can_move()) {
@@ -224,6 +220,18 @@ pub(crate) fn choose_return(parts: &[FeaturePart], fits: impl Fn(f64) -> bool) -
         reserved += of_class().map(|(_, part)| part.growth(part.position.better())).sum::<f64>();
     }
     None
+}
+
+/// Of steps to better levels the one that gains the most utility for the capacity that it takes; of
+/// equal ones the first.
+pub(crate) fn best_step(parts: &[FeaturePart], steps: impl Iterator<Item = LevelStep>) -> Option<LevelStep> {
+    let rated = steps.map(|step| {
+        let part = &parts[step.part];
+        let gained = part.utility(step.to) - part.utility(part.position);
+        (step, gained / part.growth(step.to).max(LEAST_RELIEF))
+    });
+    let best = rated.reduce(|best, next| if next.1 > best.1 { next } else { best });
+    best.map(|(step, _)| step)
 }
 
 /// The next better level, or as many cohorts on the way to it as there is room for.
