@@ -1,6 +1,8 @@
 //! One protected resource: its places in flight, its cursor, and the sums its ticks work with.
 
 mod deferral;
+mod feature_load;
+mod load_state;
 mod pace;
 mod place_advice;
 mod place_control;
@@ -26,10 +28,10 @@ use crate::cursor::namespace_cursor::NamespaceCursor;
 use crate::cursor::namespace_slots::{NamespaceSlots, NamespaceTick};
 use crate::cursor::{Cursor, RequestLevel};
 use crate::deferral::resource_deferral::{Deferral, DeferralTick, HARD, deferral_word};
-use crate::features::resource_load::{ResourceLoad, WorstPressure};
-use crate::levels::level_control::{LevelControl, LevelInput};
-use crate::levels::load_level::{LevelThresholds, LoadLevel};
-use crate::levels::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
+use crate::features::resource_load::ResourceLoad;
+use crate::levels::level_control::LevelControl;
+use crate::levels::load_level::LoadLevel;
+use crate::levels::signal::SignalConfig;
 use crate::levels::signal_set::SignalSet;
 use crate::levels::slow_answers::SlowAnswers;
 use crate::namespaces::{NamespaceKey, NamespaceShares};
@@ -173,16 +175,6 @@ impl ResourceControl {
             }
         }
     }
-}
-
-/// The load of a resource, as signals and ticks see it.
-#[derive(Clone, Debug)]
-pub(crate) struct LoadState {
-    pub(crate) level: LoadLevel,
-    pub(crate) transitions: u64,
-    pub(crate) pressure: Option<f64>,
-    pub(crate) binding: Option<String>,
-    pub(crate) signals: Vec<SignalStats>,
 }
 
 impl Resource {
@@ -703,105 +695,11 @@ impl Resource {
         }
     }
 
-    /// Moves the load level by the signals.
-    fn tick_level(&self, control: &mut ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
-        control.signals.measure(SignalSource::InFlight, in_use(measures), now);
-        if let Some(queue) = measures.queue {
-            control.signals.measure(SignalSource::QueueDelay, queue.delay.as_secs_f64() * 1e3, now);
-        }
-        for (slower_than, part) in self.slow_answers.take() {
-            control.signals.measure(SignalSource::SlowAnswers { slower_than }, part, now);
-        }
-        control.pressure = control.signals.tick(now);
-        let input = LevelInput {
-            pressure: control.pressure.map(|(pressure, _)| pressure),
-            is_queue_over: measures.queue.is_some_and(|queue| queue.is_overloaded()),
-            is_cursor_closed: control.cursor.is_at_end(now),
-        };
-        control.levels.tick(input, now);
-        self.set_places(control, self.in_flight.max());
-    }
-
-    fn feature_load(&self, control: &ResourceControl, measures: &TickMeasures<'_>) -> ResourceLoad {
-        let sum = |of: fn(&NamespaceTick) -> u64| {
-            measures.namespaces.iter().map(of).fold(0_u64, u64::saturating_add)
-        };
-        let pressure = control.pressure.and_then(|(smoothed, index)| {
-            let (signal, source, last) = control.signals.last(index)?;
-            Some(WorstPressure { smoothed, last, signal: signal.to_owned(), source })
-        });
-        ResourceLoad {
-            pressure,
-            stale: control.signals.stale_pushed().map(str::to_owned).collect(),
-            in_use: in_use(measures),
-            offered: sum(|tick| tick.offered.as_ref().map_or(0, |offered| offered.iter().sum())),
-            served: sum(|tick| tick.served.iter().sum()),
-            ended: sum(|tick| tick.ended.iter().sum()),
-            held_us: sum(|tick| tick.held_us.iter().sum()),
-            places: self.in_flight.max(),
-            levels: *control.levels.thresholds(),
-            demand_half_life: control.config.demand_half_life,
-        }
-    }
-
-    /// Whether the ticks note the load for features.
-    pub(crate) fn set_has_features(&self, has_features: bool) {
-        let mut control = lock(&self.control);
-        control.has_features = has_features;
-        control.feature_load = None;
-    }
-
-    /// The load of the last tick, once.
-    pub(crate) fn take_feature_load(&self) -> Option<ResourceLoad> {
-        lock(&self.control).feature_load.take()
-    }
-
     /// Sets the bound, with the reserve that the load level asks for.
     fn set_places(&self, control: &ResourceControl, places: u64) {
         let is_emergency = control.levels.level() == LoadLevel::Emergency;
         let reserve = if is_emergency { places * u64::from(control.config.reserve) / 100 } else { 0 };
         self.in_flight.set_max(places, reserve);
-    }
-
-    /// Takes in a pushed value that was checked; whether the resource has such a signal.
-    pub(crate) fn push_signal(&self, name: &str, pushed: PushedValue, now: Timestamp) -> bool {
-        lock(&self.control).signals.push(name, pushed, now)
-    }
-
-    /// The source of a signal; `None` if the resource has none of this name.
-    pub(crate) fn signal_source(&self, name: &str) -> Option<SignalSource> {
-        lock(&self.control).signals.source(name)
-    }
-
-    /// Adds the names of the pushed signals.
-    pub(crate) fn pushed_names(&self, names: &mut std::collections::BTreeSet<String>) {
-        names.extend(lock(&self.control).signals.pushed_names().map(str::to_owned));
-    }
-
-    /// The load level of a resource.
-    pub fn level(&self) -> LoadLevel {
-        lock(&self.control).levels.level()
-    }
-
-    /// When its load levels are entered and left.
-    pub fn level_thresholds(&self) -> LevelThresholds {
-        *lock(&self.control).levels.thresholds()
-    }
-
-    /// The worst smoothed pressure of the last tick; `None` while no signal is fresh.
-    pub fn pressure(&self) -> Option<f64> {
-        lock(&self.control).pressure.map(|(pressure, _)| pressure)
-    }
-
-    pub(crate) fn load(&self, now: Timestamp) -> LoadState {
-        let control = lock(&self.control);
-        LoadState {
-            level: control.levels.level(),
-            transitions: control.levels.transitions(),
-            pressure: control.pressure.map(|(pressure, _)| pressure),
-            binding: control.pressure.and_then(|(_, index)| control.signals.name(index)).map(str::to_owned),
-            signals: control.signals.stats(now),
-        }
     }
 
     fn move_cursors(&self, control: &ResourceControl, now: Timestamp) {
