@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 
 use crate::client::Client;
-use crate::feature_levels::Daemon;
+use crate::doors::Daemon;
 use crate::proxy::upstream::serve;
 
 const POLICY: &str = r#"
@@ -124,7 +124,7 @@ async fn flooding() -> (Upstream, Arc<AtomicU64>) {
 
 impl Daemon {
     async fn before(upstream: &Upstream) -> Self {
-        Self::with_policy(&POLICY.replace("SERVER", &upstream.address.to_string())).await
+        Self::with_levels(&POLICY.replace("SERVER", &upstream.address.to_string())).await
     }
 
     /// A request that the upstream works on.
@@ -214,7 +214,7 @@ async fn issue_39_a_stream_ends_after_the_grace_of_its_feature_too() {
     for moment in [Moment::Answer, Moment::Tunnel] {
         let mut upstream = upstream(moment).await;
         let policy = POLICY.replace("upgrades:", "hold: first_byte, upgrades:");
-        let daemon = Daemon::with_policy(&policy.replace("SERVER", &upstream.address.to_string())).await;
+        let daemon = Daemon::with_levels(&policy.replace("SERVER", &upstream.address.to_string())).await;
         let _client = daemon.begin("exports", moment, &mut upstream).await;
         let held = || (daemon.places(), daemon.streams(), daemon.exports());
         assert_eq!(held(), (0, 1, 1), "{moment:?}");

@@ -1,29 +1,17 @@
 //! The levels of features through every protocol: what an admitted request is told, what a refused
 //! one is told, and what the upstream of the proxy sees.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tidegate_core::{Class, Retry};
-use tidegate_engine::{Engine, FeaturePinning, Progress, Request};
-use tidegate_server::{Clock, Handle, ManualClock, Server, from_policy};
-use tidegate_tower::{AdmitLayer, FeatureLevel, extract};
-use tidegate_wire::envoy::{Code, RateLimitResponse, RateLimitUnit, metadata};
-use tokio::net::TcpStream;
-use tower::{Layer, ServiceExt, service_fn};
+use tidegate_engine::{FeaturePinning, Progress, Request};
+use tidegate_server::Clock as _;
 
 use crate::authorization::{bearer, request as send};
-use crate::client::{Answer, Client};
-use crate::grpc::{Envoy, descriptor, request, under};
-use crate::proxy::upstream::{Seen, well};
-use crate::resp;
-use crate::world::{START, memory_store};
+use crate::client::Client;
+use crate::doors::{DOORS, Daemon, DoorAnswer, DoorRequest};
+use crate::grpc::{Envoy, descriptor, request};
 
 const POLICY: &str = r#"
 store: { kind: memory }
@@ -46,32 +34,9 @@ proxy:
 /// The levels of each feature, best first.
 const LEVELS: &str = "[{ name: full, cost: 1 }, { name: 480p, cost: 0.3 }, { name: off, cost: 0 }]";
 
-/// The ways to ask: the protocols of a daemon, and a layer of tower over the same engine.
-pub(crate) const DOORS: [&str; 11] = [
-    "check",
-    "reserve",
-    "authorize",
-    "rls",
-    "rls of two",
-    "rls override",
-    "rls override of two",
-    "json",
-    "resp",
-    "proxy",
-    "tower",
-];
-
-pub(crate) struct Daemon {
-    pub(crate) handle: Handle,
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) clock: Arc<ManualClock>,
-    /// The requests that the server behind the proxy has received.
-    upstream: Seen,
-}
-
 /// The feature and the level of an answer, by the means of its protocol.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct FeatureAnswer {
     pub(crate) is_admitted: bool,
     /// The header `tidegate-feature` of the answer, where the protocol has headers.
     header: Option<String>,
@@ -84,28 +49,14 @@ pub(crate) struct Told {
 }
 
 impl Daemon {
-    async fn start(rest: &str) -> Self {
-        let (server, upstream) = well().await;
-        let text = POLICY.replace("SERVER", &server.to_string());
-        Self { upstream, ..Self::with_policy(&format!("{text}{rest}")).await }
+    /// A daemon of these features, before a server.
+    async fn with_features(rest: &str) -> Self {
+        Self::before_server(&format!("{POLICY}{rest}").replace("LEVELS", LEVELS)).await
     }
 
     /// A daemon of this policy, in which `LEVELS` stands for the levels of a feature.
-    pub(crate) async fn with_policy(text: &str) -> Self {
-        let text = text.replace("LEVELS", LEVELS);
-        let checked = tidegate_policy::parse("policy.yaml", &text, &|_| None);
-        let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
-        let mut config = from_policy::server_config(&policy).unwrap();
-        config.bounds.drain_grace = Duration::ZERO;
-        let clock = Arc::new(ManualClock::new(START));
-        let engine = Arc::new(from_policy::engine(&policy, [1, 2, 3, 4], START).unwrap());
-        let (store, time) = (memory_store(&clock), Arc::clone(&clock) as Arc<dyn Clock>);
-        let handle = Server::start(config, Arc::clone(&engine), store, time).await.unwrap();
-        Self { handle, engine, clock, upstream: Seen::default() }
-    }
-
-    pub(crate) fn http(&self) -> SocketAddr {
-        self.handle.http().unwrap().tcp().unwrap()
+    pub(crate) async fn with_levels(text: &str) -> Self {
+        Self::with_policy(&text.replace("LEVELS", LEVELS)).await
     }
 
     pub(crate) fn pin(&self, feature: &str, level: &str) {
@@ -121,70 +72,22 @@ impl Daemon {
         self.clock.advance(Duration::from_secs(1));
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
-        Client::connect(self.http()).await.post(path, &body.to_string()).await
-    }
-
     /// Asks at a door for a feature, with these other words.
-    pub(crate) async fn ask(&self, door: &str, feature: Option<&str>, resource: Option<&str>) -> Told {
-        let words: Vec<(&str, &str)> = [("user", Some("ada")), ("feature", feature), ("resource", resource)]
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect();
-        match door {
-            "check" | "reserve" => {
-                let body = json!({ "namespace": "shop", "feature": feature, "resource": resource });
-                Told::from_http(&self.post(&format!("/v1/{door}"), &body).await)
-            }
-            "authorize" => {
-                let word = |(name, value): &(&str, &str)| {
-                    format!("&{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC))
-                };
-                let words: String = words.iter().map(word).collect();
-                let target = format!("/v1/authorize?namespace=shop{words}");
-                let answer = Client::connect(self.http()).await.get(&target).await;
-                let reason = answer.header("x-tidegate-reason").map(str::to_owned);
-                Told { reason, ..Told::from_head(&answer) }
-            }
-            "rls" | "rls of two" | "rls override" | "rls override of two" => {
-                let own = |asked| under(100_000, RateLimitUnit::Second, asked);
-                let (asked, other) = (descriptor(&words), descriptor(&[("user", "ada")]));
-                let asked = match door {
-                    "rls" => vec![asked],
-                    "rls of two" => vec![asked, other],
-                    "rls override" => vec![own(asked)],
-                    _ => vec![own(other), own(asked)],
-                };
-                let address = self.handle.grpc().unwrap().tcp().unwrap();
-                let answer = Envoy::at(address).await.call(request("shop", &asked)).await.unwrap();
-                Told::from_envoy(&answer)
-            }
-            "json" => {
-                let entry = |(key, value): &(&str, &str)| json!({ "key": key, "value": value });
-                let entries: Vec<Value> = words.iter().map(entry).collect();
-                let body = json!({ "domain": "shop", "descriptors": [{ "entries": entries }] });
-                Told::from_envoy_json(&self.post("/json", &body).await)
-            }
-            "resp" => {
-                let address = self.handle.resp().unwrap().tcp().unwrap();
-                let mut client = resp::Client::over(TcpStream::connect(address).await.unwrap());
-                let words = words.iter().flat_map(|(name, value)| [*name, *value]);
-                let words: Vec<&str> = ["TG.CHECK", "shop"].into_iter().chain(words).collect();
-                Told::from_resp(&client.ask_for(&words).await)
-            }
-            "proxy" => {
-                let target = if resource == Some("other") { "/other" } else { "/" };
-                let header = feature.map_or(String::new(), |name| format!("x-feature: {name}\r\n"));
-                Told::from_http(&self.through(target, &header).await)
-            }
-            _ => self.through_tower(feature, resource.unwrap_or("app")).await,
-        }
-    }
-
-    async fn through(&self, target: &str, headers: &str) -> Answer {
-        let mut client = Client::connect(self.handle.proxy().unwrap().tcp().unwrap()).await;
-        client.send(format!("GET {target} HTTP/1.1\r\nhost: a\r\n{headers}\r\n")).await;
-        client.answer().await.expect("an answer")
+    pub(crate) async fn ask_feature(
+        &self,
+        door: &str,
+        feature: Option<&str>,
+        resource: Option<&str>,
+    ) -> FeatureAnswer {
+        let words = [("user", Some("ada")), ("feature", feature), ("resource", resource)];
+        let asked = DoorRequest {
+            body: json!({ "namespace": "shop", "feature": feature, "resource": resource }),
+            words: words.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+            resource: resource.unwrap_or("app"),
+            path: if resource == Some("other") { "/other" } else { "/" },
+            headers: feature.map(|name| ("x-feature", name)).into_iter().collect(),
+        };
+        FeatureAnswer::new(self.ask_door(door, &asked).await)
     }
 
     /// The header `tidegate-feature` of the last request that the upstream received.
@@ -200,30 +103,6 @@ impl Daemon {
         value
     }
 
-    async fn through_tower(&self, feature: Option<&str>, resource: &str) -> Told {
-        let layer = AdmitLayer::new(Arc::clone(&self.engine), "shop").unwrap();
-        let layer = layer.resource(resource).unwrap().feature(extract::header("x-feature"));
-        let layer = layer.clock(Arc::clone(&self.clock) as Arc<dyn Clock>);
-        // The service answers with the level that it finds.
-        let service = layer.layer(service_fn(async |request: http::Request<()>| {
-            let level = request.extensions().get::<FeatureLevel>();
-            let members =
-                level.map(|level| json!({ "feature": level.feature(), "feature_level": level.name() }));
-            let body = members.unwrap_or_else(|| json!({})).to_string();
-            Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from(body))))
-        }));
-        let mut request = http::Request::builder();
-        if let Some(name) = feature {
-            request = request.header("x-feature", name);
-        }
-        let (head, body) = service.oneshot(request.body(()).unwrap()).await.unwrap().into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        let headers = head.headers.iter();
-        let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
-        let body = String::from_utf8(body.to_vec()).unwrap();
-        Told::from_http(&Answer { status: head.status.as_u16(), headers: headers.collect(), body })
-    }
-
     /// The wait that the engine says for a refused request, in seconds rounded up.
     fn retry_seconds(&self, feature: &str) -> u64 {
         let request = Request::new("shop", ()).feature(feature).resource("app");
@@ -234,70 +113,17 @@ impl Daemon {
     }
 }
 
-impl Told {
-    fn from_head(answer: &Answer) -> Self {
+impl FeatureAnswer {
+    fn new(answer: DoorAnswer) -> Self {
+        assert!(answer.status.is_none_or(|status| [200, 503].contains(&status)), "{answer:?}");
+        let member = |name| answer.member(name).map(str::to_owned);
+        assert_eq!(member("feature").is_some(), member("feature_level").is_some(), "{answer:?}");
         Self {
-            is_admitted: answer.status == 200,
+            is_admitted: answer.is_admitted,
             header: answer.header("tidegate-feature").map(str::to_owned),
-            members: None,
-            reason: None,
-            retry_seconds: answer.header("retry-after").map(|seconds| seconds.parse().unwrap()),
-        }
-    }
-
-    fn from_http(answer: &Answer) -> Self {
-        let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-        assert!([200, 503].contains(&answer.status), "{answer:?}");
-        let reason = body["reason"].as_str().map(str::to_owned);
-        Self { members: members_of(&body), reason, ..Self::from_head(answer) }
-    }
-
-    fn from_envoy(answer: &RateLimitResponse) -> Self {
-        let header = |name: &str| {
-            let found = answer.response_headers_to_add.iter().find(|header| header.key == name);
-            found.map(|header| header.value.clone())
-        };
-        let fields = answer.dynamic_metadata.as_ref().map(metadata::json).unwrap_or_default();
-        Self {
-            is_admitted: answer.overall_code() == Code::Ok,
-            header: header("tidegate-feature"),
-            members: members_of(&fields),
-            reason: fields["reason"].as_str().map(str::to_owned),
-            retry_seconds: header("retry-after").map(|seconds| seconds.parse().unwrap()),
-        }
-    }
-
-    fn from_envoy_json(answer: &Answer) -> Self {
-        let body = answer.json();
-        let header = |name: &str| {
-            let headers = body["responseHeadersToAdd"].as_array()?;
-            let found = headers.iter().find(|header| header["key"] == name)?;
-            Some(found["value"].as_str().unwrap().to_owned())
-        };
-        let fields = &body["dynamicMetadata"];
-        Self {
-            is_admitted: answer.status == 200,
-            header: header("tidegate-feature"),
-            members: members_of(fields),
-            reason: fields["reason"].as_str().map(str::to_owned),
-            retry_seconds: header("retry-after").map(|seconds| seconds.parse().unwrap()),
-        }
-    }
-
-    /// The reply is a list of names and values.
-    fn from_resp(reply: &str) -> Self {
-        let parts: Vec<&str> = reply.trim_matches(['[', ']', '{', '}']).split(", ").collect();
-        let value = |name: &str| {
-            let at = parts.iter().position(|part| *part == name)?;
-            Some(parts[at + 1].to_owned())
-        };
-        let millis = value("retry_after_ms").map(|millis| millis.parse::<u64>().unwrap());
-        Self {
-            is_admitted: value("decision").as_deref() == Some("admit"),
-            header: None,
-            members: value("feature").zip(value("feature_level")),
-            reason: value("reason"),
-            retry_seconds: millis.map(|millis| millis.div_ceil(1000)),
+            members: member("feature").zip(member("feature_level")),
+            reason: answer.reason,
+            retry_seconds: answer.retry_seconds,
         }
     }
 
@@ -327,7 +153,7 @@ fn members_of(object: &Value) -> Option<(String, String)> {
 /// The decision table: doors, features, levels, modes and pins.
 #[tokio::test]
 async fn every_door_tells_the_level_of_a_feature_that_has_levels_and_follows_them() {
-    let daemon = Daemon::start("").await;
+    let daemon = Daemon::with_features("").await;
     // Without a pin, all features have their best level.
     for level in [None, Some("full"), Some("480p"), Some("off"), Some("full")] {
         for feature in ["thumbnails", "previews"] {
@@ -348,10 +174,10 @@ async fn every_door_tells_the_level_of_a_feature_that_has_levels_and_follows_the
             for door in DOORS {
                 daemon.rest();
                 let retry = told.filter(|_| is_off).map(|(name, _)| daemon.retry_seconds(name));
-                let answered = daemon.ask(door, feature, None).await;
+                let answered = daemon.ask_feature(door, feature, None).await;
                 assert_eq!(
                     answered,
-                    Told::expected(door, told, retry),
+                    FeatureAnswer::expected(door, told, retry),
                     "{door}, {feature:?} at {level:?}: {answered:?}"
                 );
                 if door == "proxy" && retry.is_none() {
@@ -365,15 +191,15 @@ async fn every_door_tells_the_level_of_a_feature_that_has_levels_and_follows_the
 
 #[tokio::test]
 async fn a_feature_has_a_level_only_where_its_resource_serves_the_request() {
-    let daemon = Daemon::start("").await;
+    let daemon = Daemon::with_features("").await;
     daemon.pin("thumbnails", "off");
     for door in DOORS {
         daemon.rest();
         let retry = Some(daemon.retry_seconds("thumbnails"));
-        let off = Told::expected(door, Some(("thumbnails", "off")), retry);
-        assert_eq!(daemon.ask(door, Some("thumbnails"), Some("app")).await, off, "{door}");
-        let untold = Told::expected(door, None, None);
-        assert_eq!(daemon.ask(door, Some("thumbnails"), Some("other")).await, untold, "{door}");
+        let off = FeatureAnswer::expected(door, Some(("thumbnails", "off")), retry);
+        assert_eq!(daemon.ask_feature(door, Some("thumbnails"), Some("app")).await, off, "{door}");
+        let untold = FeatureAnswer::expected(door, None, None);
+        assert_eq!(daemon.ask_feature(door, Some("thumbnails"), Some("other")).await, untold, "{door}");
     }
 }
 
@@ -385,7 +211,7 @@ authorization:
   - { name: low, token: 0123456789abcdef, namespaces: [shop], verbs: [check] }
   - { name: high, token: fedcba9876543210, namespaces: [shop], verbs: [check, place] }
 ";
-    let daemon = Daemon::start(grants).await;
+    let daemon = Daemon::with_features(grants).await;
     daemon.pin("thumbnails", "480p");
     let offered = || {
         let stats = daemon.engine.resource_stats(daemon.clock.now());
@@ -395,14 +221,18 @@ authorization:
         let (before, body) = (offered(), r#"{"namespace":"shop","feature":"thumbnails"}"#);
         let mut client = Client::connect(daemon.http()).await;
         let answer = send(&mut client, "POST /v1/check", &bearer(token), body).await;
-        assert_eq!(Told::from_http(&answer), Told::expected("check", told, None), "{token}");
+        assert_eq!(
+            FeatureAnswer::new(DoorAnswer::from_http(&answer)),
+            FeatureAnswer::expected("check", told, None),
+            "{token}"
+        );
         assert_eq!(offered() - before, u64::from(told.is_some()), "{token}");
     }
 }
 
 #[tokio::test]
 async fn a_peek_and_an_explanation_show_levels_in_shadow_mode_too() {
-    let daemon = Daemon::start("").await;
+    let daemon = Daemon::with_features("").await;
     for level in ["full", "480p", "off"] {
         daemon.pin("thumbnails", level);
         daemon.pin("previews", level);
@@ -445,7 +275,7 @@ async fn a_peek_and_an_explanation_show_levels_in_shadow_mode_too() {
 
 #[tokio::test]
 async fn a_feature_that_is_off_has_the_answer_of_an_overload_refusal_and_names_itself() {
-    let daemon = Daemon::start("").await;
+    let daemon = Daemon::with_features("").await;
     daemon.pin("thumbnails", "off");
     let body = json!({ "namespace": "shop", "feature": "thumbnails" });
     let answer = daemon.post("/v1/check", &body).await;
@@ -477,7 +307,7 @@ async fn a_feature_that_is_off_has_the_answer_of_an_overload_refusal_and_names_i
 
 #[tokio::test]
 async fn the_header_of_a_client_never_reaches_the_upstream_and_is_no_input() {
-    let daemon = Daemon::start("").await;
+    let daemon = Daemon::with_features("").await;
     daemon.pin("thumbnails", "480p");
     for forged in ["tidegate-feature: thumbnails=full\r\n", "Tidegate_Feature: thumbnails=full\r\n"] {
         for (feature, told) in [("", None), ("x-feature: thumbnails\r\n", Some("thumbnails=480p"))] {
@@ -492,16 +322,19 @@ async fn the_header_of_a_client_never_reaches_the_upstream_and_is_no_input() {
     let mut client = Client::connect(daemon.http()).await;
     let body = r#"{"namespace":"shop"}"#;
     let answer = send(&mut client, "POST /v1/check", "tidegate-feature: thumbnails=full\r\n", body).await;
-    assert_eq!(Told::from_http(&answer), Told::expected("check", None, None));
+    assert_eq!(
+        FeatureAnswer::new(DoorAnswer::from_http(&answer)),
+        FeatureAnswer::expected("check", None, None)
+    );
 }
 
 #[tokio::test]
 async fn a_name_that_a_header_cannot_hold_is_percent_encoded_there_and_whole_elsewhere() {
-    let daemon = Daemon::start("").await;
+    let daemon = Daemon::with_features("").await;
     let name = "a%b/c";
     for (door, members) in [("check", true), ("authorize", false), ("rls", true), ("tower", true)] {
         daemon.rest();
-        let told = daemon.ask(door, Some(name), None).await;
+        let told = daemon.ask_feature(door, Some(name), None).await;
         assert_eq!(told.header.as_deref(), Some("a%25b/c=full"), "{door}");
         assert_eq!(told.members.map(|(name, _)| name), members.then(|| name.to_owned()), "{door}");
     }
@@ -509,17 +342,19 @@ async fn a_name_that_a_header_cannot_hold_is_percent_encoded_there_and_whole_els
 
 #[tokio::test]
 async fn a_call_with_several_features_lists_all_and_is_refused_if_one_is_off() {
-    let daemon = Daemon::start("").await;
+    let daemon = Daemon::with_features("").await;
     let mut envoy = Envoy::at(daemon.handle.grpc().unwrap().tcp().unwrap()).await;
     let one = |feature| descriptor(&[("feature", feature)]);
     let asked = [one("a%b/c"), one("thumbnails"), one("counted"), one("thumbnails")];
-    let told = Told::from_envoy(&envoy.call(request("shop", &asked)).await.unwrap());
+    let told =
+        FeatureAnswer::new(DoorAnswer::from_envoy(&envoy.call(request("shop", &asked)).await.unwrap()));
     assert_eq!(told.header.as_deref(), Some("a%25b/c=full, thumbnails=full"));
     // Of several the first one.
     assert_eq!(told.members, Some(("a%b/c".to_owned(), "full".to_owned())));
     daemon.pin("thumbnails", "off");
     daemon.rest();
-    let told = Told::from_envoy(&envoy.call(request("shop", &asked)).await.unwrap());
+    let told =
+        FeatureAnswer::new(DoorAnswer::from_envoy(&envoy.call(request("shop", &asked)).await.unwrap()));
     assert_eq!((told.is_admitted, told.header.as_deref()), (false, Some("thumbnails=off")));
     assert_eq!(told.members, Some(("thumbnails".to_owned(), "off".to_owned())));
 }

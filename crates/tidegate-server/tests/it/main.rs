@@ -19,6 +19,7 @@ mod decisions;
 mod deferral;
 mod departures;
 mod documents;
+mod doors;
 mod drain;
 mod earlier_data;
 mod explain;

@@ -8,7 +8,7 @@ use tidegate_server::Clock as _;
 use tidegate_test_support::eventually_some;
 
 use crate::client::Client;
-use crate::feature_levels::{DOORS, Daemon};
+use crate::doors::{DOORS, Daemon};
 use crate::proxy::log::listen;
 use crate::proxy::upstream::well;
 
@@ -60,7 +60,7 @@ async fn every_door_admits_at_once_whatever_the_cursor_says() {
     let daemon = daemon("mode: shadow").await;
     daemon.close_cursor();
     for door in DOORS {
-        let told = daemon.ask(door, None, Some("app")).await;
+        let told = daemon.ask_feature(door, None, Some("app")).await;
         assert!(told.is_admitted, "{door}: {told:?}");
     }
     let count = daemon.metric("tidegate_resource_would_refuse_total").await;
@@ -74,7 +74,7 @@ async fn every_door_admits_at_once_whatever_the_cursor_says() {
     let enforced = self::daemon("mode: enforce").await;
     enforced.close_cursor();
     for door in DOORS {
-        let told = enforced.ask(door, None, Some("app")).await;
+        let told = enforced.ask_feature(door, None, Some("app")).await;
         assert!(!told.is_admitted && told.reason.as_deref() == Some("overload_shed"), "{door}: {told:?}");
     }
 }
