@@ -10,7 +10,7 @@ use tidegate_overload::{Resource, TicketNumber};
 pub(crate) struct SpentTicket {
     resource: Arc<Resource>,
     number: TicketNumber,
-    /// When it was spent, on the clock of tickets.
+    /// The instant at which it was spent, on the clock of tickets.
     since: Timestamp,
 }
 
@@ -27,10 +27,13 @@ impl SpentTicket {
     }
 }
 
-/// A ticket of a request that waits, so that no other request with the same ticket waits beside it.
-/// Dropping it makes the ticket good again.
+/// The ticket of a request that waits. It is spent, so that no other request waits with the same
+/// ticket. Dropping it makes the ticket good again.
 #[derive(Debug)]
-pub(crate) struct HeldTicket(Option<SpentTicket>);
+pub(crate) struct HeldTicket(
+    /// `None` once the request is admitted.
+    Option<SpentTicket>,
+);
 
 impl HeldTicket {
     /// A ticket that was spent for a request that begins to wait.
@@ -38,7 +41,7 @@ impl HeldTicket {
         Self(Some(spent))
     }
 
-    /// The ticket of a request that is admitted.
+    /// The ticket of a request that is admitted, which stays spent.
     pub(crate) fn into_spent(mut self) -> Option<SpentTicket> {
         self.0.take()
     }

@@ -1,12 +1,12 @@
-//! The keys of tickets in force, and the tickets that count for nothing.
+//! The keys of tickets that are in force, and the counts of the tickets that counted for nothing.
 
 use std::sync::Arc;
 
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::ticket::{TicketFault, TicketKeys};
 
-/// The keys and counts that tickets need beside the calendars of the resources, which reloads
-/// keep.
+/// The keys and counts of all tickets of an engine, which reloads keep. The calendars belong to the
+/// resources.
 #[derive(Debug, Default)]
 pub(crate) struct TicketOffice {
     /// `None`: no tickets are sold, and none counts.
@@ -20,8 +20,8 @@ impl TicketOffice {
         *lock(&self.keys) = keys.map(Arc::new);
     }
 
-    /// Takes keys in the place of those before, which stay valid as [`TicketKeys::rotated_from`]
-    /// says.
+    /// Puts keys in the place of those in force, of which [`TicketKeys::rotated_from`] says which
+    /// one stays valid.
     pub(crate) fn rotate_keys(&self, keys: TicketKeys) {
         let mut current = lock(&self.keys);
         *current = Some(Arc::new(match &*current {
@@ -30,7 +30,7 @@ impl TicketOffice {
         }));
     }
 
-    /// Whether tickets are sold.
+    /// Whether there are keys: without them no tickets are sold.
     pub(crate) fn has_keys(&self) -> bool {
         lock(&self.keys).is_some()
     }

@@ -197,7 +197,7 @@ impl Server {
         });
         let daemon = Arc::new(protocols.over(context));
         let context = &daemon.context;
-        context.sign_first_tickets().await;
+        context.set_up_first_tickets().await;
         context.tell_readiness().await;
         let callers = listeners.iter().filter(|listener| listener.serves.has_callers()).count();
         let mut callers = ConnectionSlots::divide(connections_max(&context.config), callers).into_iter();

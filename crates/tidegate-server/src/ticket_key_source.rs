@@ -1,4 +1,4 @@
-//! Where the keys of deferral tickets are: in a file, which is looked at as certificates are, or in
+//! Where the keys of deferral tickets are: in a file, which is read again when it changes, or in
 //! the store.
 
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ pub enum TicketKeyFileError {
     },
 }
 
-/// [`FileBacked::look`] at a key file, whose keys an engine takes over.
+/// Looks at a key file, and gives its keys to an engine.
 struct TicketKeyRefresh {
     file: TicketKeyFile,
     engine: Arc<Engine>,

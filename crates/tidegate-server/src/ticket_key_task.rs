@@ -1,7 +1,7 @@
 //! The keys and the name with which this daemon signs deferral tickets.
 //!
-//! With `key_file` the keys are those of the file, which is looked at as certificates are. Without
-//! it the key is a note that the first daemon creates in its store and every other one reads, so
+//! With `key_file` the keys are those of the file, which is read again when it changes. Without it
+//! the key is a note that the first daemon creates in its store and every other one reads, so
 //! that restarts and members share it. In a store in memory, the key ends with the process.
 //!
 //! A shared store that is away delays nothing: until it gives the key no tickets are sold, and
@@ -41,8 +41,8 @@ enum StoredKeyError {
 impl DaemonContext {
     /// Gives an engine that is about to decide the keys and the name for tickets. With a shared
     /// store, its key comes later.
-    pub(crate) async fn sign_tickets(&self, engine: &Engine, source: &TicketKeySource) {
-        self.ticket_signer.name(engine);
+    pub(crate) async fn set_up_tickets(&self, engine: &Engine, source: &TicketKeySource) {
+        self.ticket_signer.set_issuer(engine);
         self.ticket_signer.follow_clock(engine);
         match source {
             TicketKeySource::None => {}
@@ -57,13 +57,13 @@ impl DaemonContext {
         }
     }
 
-    /// The same for the engine of the start.
-    pub(crate) async fn sign_first_tickets(&self) {
+    /// [`DaemonContext::set_up_tickets`] for the engine with which the daemon starts.
+    pub(crate) async fn set_up_first_tickets(&self) {
         let in_force = self.in_force.load_full();
-        self.sign_tickets(&in_force.engine, &in_force.config.ticket_keys).await;
+        self.set_up_tickets(&in_force.engine, &in_force.config.ticket_keys).await;
     }
 
-    /// Takes over the key that the store keeps. The first daemon creates it.
+    /// Gives an engine the key that the store keeps. The first daemon creates it.
     async fn take_stored_key(&self, engine: &Engine) -> Result<(), StoredKeyError> {
         let key = match self.read_stored_key().await? {
             Some(key) => key,
@@ -78,16 +78,13 @@ impl DaemonContext {
         *self.ticket_signer.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
         Ok(())
     }
-}
 
-impl DaemonContext {
     async fn read_stored_key(&self) -> Result<Option<StoredTicketKey>, StoredKeyError> {
         let notes = self.store.notes_boxed(NoteKind::TicketKey).await?;
         Ok(StoredTicketKey::from_notes(&notes)?)
     }
 
-    /// Creates the key in a store that has none, unless another daemon is first: then the key is
-    /// that of the other one.
+    /// Creates the key in a store that has none. If another daemon is faster, its key counts.
     async fn create_stored_key(&self) -> Result<StoredTicketKey, StoredKeyError> {
         let own = self.ticket_signer.stored_or_drawn();
         let create = NoteChange::Create(own.to_note());
@@ -99,12 +96,12 @@ impl DaemonContext {
     }
 }
 
-/// Reads the key of tickets from the store whenever it is wanted, and from a shared one again at
-/// intervals, until the daemon ends.
+/// Reads the key of tickets from the store whenever it is wanted, and every five minutes, until the
+/// daemon ends.
 pub(crate) async fn keep_ticket_key(daemon: Arc<DaemonContext>) {
     loop {
         let wanted = daemon.ticket_signer.wanted.notified();
-        // Elapsed or notified, the store is read.
+        // Whether this has ended by a notice or by its time, the store is read.
         let _ = tokio::time::timeout(REFRESH_EVERY, wanted).await;
         let mut is_logged = false;
         loop {

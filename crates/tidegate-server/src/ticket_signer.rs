@@ -7,8 +7,8 @@ use tidegate_engine::{Engine, StoredTicketKey, TicketKeys};
 use tidegate_overload::{TicketClock, TicketIssuer};
 use tokio::sync::Notify;
 
-/// By how many nanoseconds the clock of a shared store is ahead of that of the member, as far as is
-/// known.
+/// Tells by how many nanoseconds the clock of a shared store is ahead of that of the member, as far
+/// as is known.
 pub(crate) struct StoreAhead(pub(crate) Box<dyn Fn() -> i64 + Send + Sync>);
 
 tidegate_core::debug_fields!(StoreAhead {});
@@ -21,7 +21,7 @@ pub(crate) struct TicketSigner {
     store_ahead: Option<StoreAhead>,
     /// The key that the store gave, once it did.
     pub(crate) stored: Mutex<Option<StoredTicketKey>>,
-    /// The key of the store is to be read.
+    /// Notified when the key is to be read from the store.
     pub(crate) wanted: Notify,
 }
 
@@ -35,8 +35,8 @@ impl TicketSigner {
         Self { issuer, store_ahead, stored: Mutex::default(), wanted: Notify::new() }
     }
 
-    /// Gives an engine the name, before its first request.
-    pub(crate) fn name(&self, engine: &Engine) {
+    /// Gives an engine the name under which it sells tickets, before its first request.
+    pub(crate) fn set_issuer(&self, engine: &Engine) {
         engine.set_ticket_issuer(self.issuer);
     }
 

@@ -136,7 +136,7 @@ impl DaemonContext {
         // that could fail here.
         let engine = with_planes(&engine, &policy, self.clock.now())?;
         let engine = engine.with_features(policy.features.iter().map(|feature| feature.name.as_str()));
-        self.sign_tickets(&engine, &config.ticket_keys).await;
+        self.set_up_tickets(&engine, &config.ticket_keys).await;
         let version = PolicyVersion { number: before.version.number + 1, fingerprint, since: now };
         self.put_in_force(&before, engine, config, version);
         if let Some(store) = &self.embedded {

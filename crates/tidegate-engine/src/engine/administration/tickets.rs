@@ -29,7 +29,7 @@ impl Engine {
     }
 
     /// Sets the clock that tickets are on: that of the store, where members share one. Default the
-    /// clock of the member. It may be set again and again, which reloads keep.
+    /// clock of the member. It may be set at any time, and reloads keep it.
     pub fn set_ticket_clock(&self, clock: TicketClock) {
         if let Some(overload) = self.overload() {
             overload.set_ticket_clock(clock);
@@ -46,8 +46,9 @@ impl Engine {
         self.overload().map_or_else(TicketClock::default, Overload::ticket_clock)
     }
 
-    /// A ticket as a refusal tells it, with these instants of the clock of tickets.
-    pub(crate) fn told_ticket(
+    /// A ticket as a refusal shows it, on the clock of the member. The instants given are on the
+    /// clock of tickets.
+    pub(crate) fn shown_ticket(
         &self,
         text: impl Into<Text>,
         (not_before, expires): (Timestamp, Timestamp),

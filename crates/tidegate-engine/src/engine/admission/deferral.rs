@@ -10,8 +10,8 @@ use crate::engine::{Engine, hasher};
 use crate::request::Request;
 use crate::ticket::{TicketKeys, TicketTerms};
 
-/// A ticket whose request found no place in its time is good until it expires: the request is to
-/// come back after this.
+/// The wait of a request that came in the time of its ticket and found no place. Its ticket stays
+/// good until it expires.
 const COME_BACK: Duration = Duration::from_secs(1);
 
 /// Whether a request that is refused for this reason may get a ticket.
@@ -37,7 +37,7 @@ impl Engine {
         let presented = request.ticket.and_then(|_| self.open_ticket(request).ok());
         let now = self.ticket_time(now);
         if let Some(kept) = presented.and_then(|terms| self.kept_ticket(resource, request, &terms, now)) {
-            return with(refusal, kept);
+            return with_ticket(refusal, kept);
         }
         let deferrals = presented.map_or(0, |terms| terms.deferrals);
         let Some(sold) = self.sold_ticket(resource, &keys, request, deferrals, now) else { return refusal };
@@ -45,7 +45,7 @@ impl Engine {
             // The new ticket takes the place of the one that was presented.
             resource.replace_ticket(terms.number, now);
         }
-        with(refusal, sold)
+        with_ticket(refusal, sold)
     }
 
     /// A new ticket for a request that was deferred so often before; `None` with a full calendar.
@@ -71,10 +71,11 @@ impl Engine {
             deferrals: deferrals.saturating_add(1),
         };
         let text = keys.seal(&subject_of(request), &terms);
-        Some(self.told_ticket(text, (terms.not_before, terms.expires), terms.deferrals))
+        Some(self.shown_ticket(text, (terms.not_before, terms.expires), terms.deferrals))
     }
 
-    /// The ticket that a request has presented, if it is good for a while still.
+    /// The ticket that a request has presented, if it is due, and still good when the request is to
+    /// come back. `now` is on the clock of tickets.
     fn kept_ticket(
         &self,
         resource: &Resource,
@@ -86,13 +87,13 @@ impl Engine {
         let come_back = now.saturating_add(COME_BACK);
         (state == TicketState::Due && come_back < terms.expires).then(|| {
             let text = request.ticket.unwrap_or_default();
-            self.told_ticket(text, (come_back, terms.expires), terms.deferrals)
+            self.shown_ticket(text, (come_back, terms.expires), terms.deferrals)
         })
     }
 }
 
-/// A refusal with a ticket.
-fn with(mut refusal: Refusal, ticket: DeferralTicket) -> Refusal {
+/// Turns a refusal into a deferral with this ticket.
+fn with_ticket(mut refusal: Refusal, ticket: DeferralTicket) -> Refusal {
     if let Some(first) = refusal.violated.first_mut() {
         (first.reason, first.retry) = (Reason::Deferred, Retry::At(ticket.not_before));
     }

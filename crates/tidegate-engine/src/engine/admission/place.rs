@@ -43,7 +43,7 @@ pub(crate) fn step(
         Err(shed) => return Err(Stop::Refuse(Some(shed_by(request.namespace, &shed, request)))),
     };
     let shed = match mode {
-        // It would keep its place: it is paced instead.
+        // Nobody would give its place back: it is paced instead.
         Mode::Charge if !request.end_known => {
             let shed = match ticket {
                 Some(number) if !waited.had_ticket => pace_ticket(overload, record, *number, holds, now),
@@ -172,7 +172,8 @@ pub(crate) fn mode_by_place(engine: &Engine, located: &Located<'_, '_>, mode: Mo
     mode
 }
 
-/// Paces a request with a ticket, which is spent if it is in pace.
+/// Paces a request with a ticket, and spends the ticket if the request is in pace. A request whose
+/// ticket is not good any more is paced as one without.
 #[cold]
 fn pace_ticket(
     overload: &Overload,
@@ -193,13 +194,13 @@ fn pace_ticket(
     shed
 }
 
-/// Spends the ticket of a request that has passed; `None` if it is not good any more.
+/// Spends a ticket of a request that is about to be served; `None` if it is not good any more.
 #[cold]
 fn spend(overload: &Overload, id: ResourceId, number: TicketNumber, now: Timestamp) -> Option<SpentTicket> {
     SpentTicket::spend(overload.shared_resource(id), number, overload.ticket_clock().from_member(now))
 }
 
-/// The refusal of a request whose ticket another one has spent a moment ago.
+/// The refusal of a request whose ticket another request has spent since the ticket was looked at.
 #[cold]
 fn spent_before(overload: &Overload, record: &RequestRecord, request: &Request<'_>) -> Refusal {
     let shed = overload.refuse(record.resource(), record.level(), PlaceRefusal::Claimed);

@@ -221,7 +221,7 @@ impl Engine {
         };
         let counters = keys.into_iter().map(Obstacle::Counter);
         let place = self.resource_of(request).filter(|_| request.end_known);
-        let ticket = located.ticket.and_then(|number| self.held(request, number, now));
+        let ticket = located.ticket.and_then(|number| self.hold_ticket(request, number, now));
         let request = with_wait_of_ticket(*request, ticket.as_ref(), now);
         let place = place.filter(|resource| !self.is_shadow(*resource)).map(Obstacle::Place);
         let place = place.filter(|place| ticket.is_some() || !self.is_deferred_at(*place, &request));
@@ -237,8 +237,8 @@ impl Engine {
         }
     }
 
-    /// The ticket of a request that begins to wait; `None` if it is not good any more.
-    fn held(&self, request: &Request<'_>, number: TicketNumber, now: Timestamp) -> Option<HeldTicket> {
+    /// Spends the ticket of a request that begins to wait; `None` if it is not good any more.
+    fn hold_ticket(&self, request: &Request<'_>, number: TicketNumber, now: Timestamp) -> Option<HeldTicket> {
         let resource = self.overload()?.shared_resource(self.resource_of(request)?);
         SpentTicket::spend(resource, number, self.ticket_time(now)).map(HeldTicket::new)
     }
@@ -329,7 +329,8 @@ impl Engine {
             }
             return self.refuse_finally(refusal, request, demand, now);
         };
-        let ticket = ticket.filter(|_| seat.is_none()).and_then(|number| self.held(request, number, now));
+        let ticket =
+            ticket.filter(|_| seat.is_none()).and_then(|number| self.hold_ticket(request, number, now));
         if seat.is_none() && ticket.is_none() && self.is_deferred_at(obstacle, request) {
             return self.refuse_finally(refusal, request, demand, now);
         }

@@ -16,7 +16,7 @@ use crate::permit::Holds;
 use crate::request::Request;
 use crate::ticket::{TicketFault, TicketSubject, TicketTerms};
 
-/// Takes no time of a request without a ticket.
+/// Costs a request without a ticket one comparison.
 #[expect(clippy::inline_always, reason = "as `Engine::walk`")]
 #[inline(always)]
 pub(crate) fn step(
@@ -58,13 +58,13 @@ fn presented(engine: &Engine, located: &mut Located<'_, '_>, mode: Mode, now: Ti
         resource.look_at_ticket(number, times, ticket_now)
     };
     match state {
-        // It came in time, has spent its ticket, and waits since.
-        _ if waited.had_ticket => hold(record, ticket, number),
-        TicketState::Due => hold(record, ticket, number),
+        // It came in time and has waited since: its own wait has spent the ticket.
+        _ if waited.had_ticket => count_with_ticket(record, ticket, number),
+        TicketState::Due => count_with_ticket(record, ticket, number),
         TicketState::Early { come_back } => {
             let text = request.ticket.unwrap_or_default();
-            let told = engine.told_ticket(text, (come_back, terms.expires), terms.deferrals);
-            return Err(Stop::Refuse(Some(early(request, resource, record, told))));
+            let shown = engine.shown_ticket(text, (come_back, terms.expires), terms.deferrals);
+            return Err(Stop::Refuse(Some(early(request, resource, record, shown))));
         }
         TicketState::Expired => {
             let cohorts = terms.deferrals.min(resource.max_deferrals());
@@ -76,20 +76,20 @@ fn presented(engine: &Engine, located: &mut Located<'_, '_>, mode: Mode, now: Ti
 }
 
 /// Lets a request count as one with a ticket: it is of the highest cohort of its class.
-fn hold(record: &mut RequestRecord, ticket: &mut Option<TicketNumber>, number: TicketNumber) {
+fn count_with_ticket(record: &mut RequestRecord, ticket: &mut Option<TicketNumber>, number: TicketNumber) {
     *record = record.at_level(record.level().raised_by(COHORTS as u8));
     *ticket = Some(number);
 }
 
-/// The refusal of a request that comes before the time of its ticket: the same ticket, and the wait
-/// that is left.
+/// The refusal of a request that comes before the time of its ticket. It shows the same ticket,
+/// with the instant at which to come back.
 fn early(
     request: &Request<'_>,
     resource: &Resource,
     record: &RequestRecord,
-    told: DeferralTicket,
+    ticket: DeferralTicket,
 ) -> Refusal {
-    let retry = Retry::At(told.not_before);
+    let retry = Retry::At(ticket.not_before);
     let name = OverloadMechanism::Ticket.as_str();
     let violated = without_numbers(Text::from_static(name), Reason::Deferred, retry);
     let mut refusal = Refusal::new(request.namespace, scope_of(request), violated);
@@ -99,7 +99,7 @@ fn early(
         resource.namespace_cursor(record.level().namespace()).level(),
         resource.binding_signal(),
     );
-    details.ticket = Some(Box::new(told));
+    details.ticket = Some(Box::new(ticket));
     refusal.details = Some(Box::new(RefusalDetails::Overload(details)));
     refusal
 }
@@ -115,7 +115,7 @@ pub(crate) fn subject_of<'a>(request: &Request<'a>) -> TicketSubject<'a> {
 }
 
 impl Engine {
-    /// The promise of the ticket that a request presents.
+    /// The terms of the ticket that a request presents; no ticket opens without keys.
     pub(crate) fn open_ticket(&self, request: &Request<'_>) -> Result<TicketTerms, TicketFault> {
         let keys = self.shared.tickets.keys().ok_or(TicketFault::UnknownKey)?;
         let asked = (request.class, request.cost);
