@@ -16,7 +16,7 @@ pub(crate) const BUCKETS: usize = 64;
 pub(crate) struct TenantSketch([u8; BUCKETS]);
 
 impl TenantSketch {
-    /// Nobody holds anything.
+    /// The counters of a slot of which no ticket is sold.
     pub(crate) const fn new() -> Self {
         Self([0; BUCKETS])
     }
