@@ -18,7 +18,7 @@ pub(crate) struct NamespaceSketch {
 }
 
 impl NamespaceSketch {
-    /// Nobody holds anything.
+    /// The counters of a slot of which no ticket is sold.
     pub(crate) const fn new() -> Self {
         Self { held: [0; BUCKETS], by_tenants: [0; BUCKETS] }
     }
