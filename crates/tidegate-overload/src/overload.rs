@@ -391,22 +391,28 @@ impl Overload {
     #[inline]
     pub fn pace(&self, record: &mut RequestRecord, now: Timestamp) -> Option<Shed> {
         let resource = self.resource(record.resource());
-        self.paced(record, resource.paces(record.level(), now), now)
+        self.paced(record, resource.paces(record.level(), now), ServedBy::Pace, now)
     }
 
     /// [`Overload::pace`] for a request with a ticket, which is ahead of those without.
     pub fn pace_ticket(&self, record: &mut RequestRecord, now: Timestamp) -> Option<Shed> {
         let resource = self.resource(record.resource());
-        self.paced(record, resource.paces_ticket(record.level(), now), now)
+        self.paced(record, resource.paces_ticket(record.level(), now), ServedBy::TicketPace, now)
     }
 
     #[inline]
-    fn paced(&self, record: &mut RequestRecord, verdict: PaceVerdict, now: Timestamp) -> Option<Shed> {
+    fn paced(
+        &self,
+        record: &mut RequestRecord,
+        verdict: PaceVerdict,
+        known: ServedBy,
+        now: Timestamp,
+    ) -> Option<Shed> {
         let (resource, level) = (self.resource(record.resource()), record.level());
         if verdict != PaceVerdict::Ahead {
             resource.count_served(level);
             let is_known = verdict == PaceVerdict::InPace;
-            record.served(if is_known { ServedBy::Pace } else { ServedBy::UnknownPace }, now);
+            record.served(if is_known { known } else { ServedBy::UnknownPace }, now);
             return None;
         }
         resource.count_shed(level);
@@ -443,8 +449,10 @@ impl Overload {
     pub fn unserve(&self, record: &mut RequestRecord) {
         let resource = self.resource(record.resource());
         let (served, served_at) = record.take_served();
-        if served == ServedBy::Pace {
-            resource.unpace(record.level(), served_at);
+        match served {
+            ServedBy::Pace => resource.unpace(record.level(), served_at),
+            ServedBy::TicketPace => resource.unpace_ticket(record.level(), served_at),
+            ServedBy::None | ServedBy::Place | ServedBy::UnknownPace => {}
         }
         if served != ServedBy::None && self.is_in_sums(served_at) && !Fault::DeniedServed.is_planted() {
             resource.uncount_served(record.level());

@@ -35,7 +35,9 @@ pub(crate) enum ServedBy {
     Place,
     /// It was paced, since its end is not reported.
     Pace,
-    /// The same while the pace was not known.
+    /// The same with a ticket, which takes no turn of its namespace.
+    TicketPace,
+    /// It was paced while the pace was not known.
     UnknownPace,
 }
 

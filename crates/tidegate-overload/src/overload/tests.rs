@@ -583,8 +583,8 @@ fn a_request_that_is_denied_after_it_got_a_place_was_not_served() {
     assert_eq!(overload.stats(ONLY, tick_at(1)).served, 1);
 }
 
-#[test]
-fn a_request_that_is_denied_after_it_was_paced_takes_nothing_of_the_pace() {
+/// Five requests a second, as one that took a second has shown; and the instant.
+fn with_known_pace() -> (Overload, Timestamp) {
     let overload = overload(5);
     let mut record = RequestRecord::new(ONLY, level_of(Class::Critical));
     let place = overload.take_place(&mut record, WaitsForPlace::No, START).unwrap();
@@ -593,6 +593,25 @@ fn a_request_that_is_denied_after_it_was_paced_takes_nothing_of_the_pace() {
     overload.sample(&place, sample, START, now);
     overload.give_back(place);
     overload.tick(now);
+    (overload, now)
+}
+
+#[test]
+fn a_request_with_a_ticket_that_is_denied_after_it_was_paced_gives_its_namespace_no_further_turn() {
+    let (overload, now) = with_known_pace();
+    let level = level_of(Class::Critical);
+    overload.resource(ONLY).halve_pace(level);
+    let is_in_pace = || overload.pace(&mut RequestRecord::new(ONLY, level), now).is_none();
+    while is_in_pace() {}
+    let mut record = RequestRecord::new(ONLY, level);
+    assert!(overload.pace_ticket(&mut record, now).is_none());
+    overload.end(record, OfferOutcome::Denied);
+    assert!(!is_in_pace());
+}
+
+#[test]
+fn a_request_that_is_denied_after_it_was_paced_takes_nothing_of_the_pace() {
+    let (overload, now) = with_known_pace();
     let paced = |outcome| {
         let mut record = RequestRecord::new(ONLY, level_of(Class::Critical));
         let is_in_pace = overload.pace(&mut record, now).is_none();

@@ -158,6 +158,12 @@ impl NamespacePace {
         })
     }
 
+    /// Bounds it to half of the pace.
+    #[cfg(test)]
+    pub(crate) fn halve(&self) {
+        self.part.store(WHOLE / 2, Ordering::Relaxed);
+    }
+
     /// Its slot has another namespace from now on.
     pub(crate) fn clear(&self) {
         for word in [&self.service_ns, &self.part, &self.due_ns] {
@@ -331,13 +337,24 @@ impl Pacer {
 
     /// Takes back a request that was in pace and did not go ahead after all.
     pub(crate) fn give_back(&self, own: &NamespacePace, places: u64, now: Timestamp) {
-        let Some((of_all, service)) = self.spacing(own, places, now) else { return };
-        give_back(&self.due_ns, of_all.interval);
-        if let Some(spacing) = own.spacing(&of_all) {
+        let of_all = self.take_back(own, places, now);
+        if let Some(spacing) = of_all.and_then(|of_all| own.spacing(&of_all)) {
             give_back(&own.due_ns, spacing.interval);
         }
+    }
+
+    /// The same for a request with a ticket, which took no turn of its namespace.
+    pub(crate) fn give_back_ticket(&self, own: &NamespacePace, places: u64, now: Timestamp) {
+        self.take_back(own, places, now);
+    }
+
+    /// Takes a request back from the pace of all, which is returned where it is known.
+    fn take_back(&self, own: &NamespacePace, places: u64, now: Timestamp) -> Option<RequestSpacing> {
+        let (of_all, service) = self.spacing(own, places, now)?;
+        give_back(&self.due_ns, of_all.interval);
         let less = |sum: u64| Some(sum.saturating_sub(service));
         let _ = self.admitted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        Some(of_all)
     }
 
     /// Whether one more request of a namespace is in pace with so many places, at least 1; it then

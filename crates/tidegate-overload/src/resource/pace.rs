@@ -43,6 +43,17 @@ impl Resource {
         self.pacer.give_back(self.namespaces.pace(level.namespace()), self.in_flight.max(), now);
     }
 
+    /// The same for a request with a ticket.
+    pub(crate) fn unpace_ticket(&self, level: RequestLevel, now: Timestamp) {
+        self.pacer.give_back_ticket(self.namespaces.pace(level.namespace()), self.in_flight.max(), now);
+    }
+
+    /// Bounds a namespace to half of the pace.
+    #[cfg(test)]
+    pub(crate) fn halve_pace(&self, level: RequestLevel) {
+        self.namespaces.pace(level.namespace()).halve();
+    }
+
     /// The refusal of a request whose end is not reported and that is ahead of the pace.
     #[cold]
     pub(crate) fn ahead_of_pace(&self, level: RequestLevel) -> Shed {
