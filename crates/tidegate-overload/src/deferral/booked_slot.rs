@@ -13,6 +13,8 @@ use super::typical_cost::QUARTERS;
 use crate::cursor::hash::keyed_hash;
 
 const SECOND_NANOS: u64 = 1_000_000_000;
+/// The golden ratio of a second: its multiples are spread evenly over the second, however many.
+const GOLDEN_NANOS: u64 = 618_033_989;
 
 /// A second and the tickets that were sold for it. Weights are in quarters of a request.
 #[derive(Clone, Debug)]
@@ -145,7 +147,10 @@ impl BookedSlot {
 
     /// Sells a ticket.
     ///
-    /// In a free part of the room the ticket returns behind all that is sold. Beyond the room it
+    /// In a free part of the room the ticket returns behind all that is sold. If a later second is
+    /// booked already, the room has grown, and the part behind is too small for as much as the room
+    /// that is free: the ticket is out of order anyway, and such tickets are spread evenly over the
+    /// second. Beyond the room it
     /// returns where it would if no tenant and no namespace held more than its part. The ticket owns
     /// a part of the second as large as its part of the room, and returns at an instant in it that
     /// depends on its number alone.
@@ -174,7 +179,11 @@ impl BookedSlot {
         self.namespaces.add(namespace, self.second, weight, in_part);
         let nanos_of = |weight: u16| u64::from(weight) * SECOND_NANOS / u64::from(room.max(1));
         let scatter = scatter_of(number) % nanos_of(weight.min(room)).max(1);
-        let nanos = (nanos_of(before) + scatter).min(SECOND_NANOS - 1);
+        let nanos = if is_free && sale.is_late {
+            u64::from(number.sequence) * GOLDEN_NANOS % SECOND_NANOS
+        } else {
+            (nanos_of(before) + scatter).min(SECOND_NANOS - 1)
+        };
         let not_before = Timestamp::from_secs(self.second).saturating_add(Duration::from_nanos(nanos));
         Booking { number, not_before, expires: not_before.saturating_add(TICKET_VALID) }
     }
@@ -231,7 +240,7 @@ mod tests {
 
     /// A ticket of the only namespace.
     const fn sale(tenant: u64, weight: u16, room: u16) -> TicketSale {
-        TicketSale { namespace: 0, tenant, weight, room, asking: 1 }
+        TicketSale { namespace: 0, tenant, weight, room, asking: 1, is_late: false }
     }
 
     #[test]
@@ -244,6 +253,21 @@ mod tests {
             assert_eq!(sold.expires.saturating_since(sold.not_before), TICKET_VALID);
         }
         assert_eq!((slot.tickets(), slot.sold()), (100, 400));
+    }
+
+    #[test]
+    fn tickets_that_are_out_of_order_return_evenly_spread_over_their_second() {
+        let mut slot = BookedSlot::new(9);
+        (0..100).for_each(|count| _ = slot.sell(ISSUER, &sale(count, 4, 400)));
+        let late = TicketSale { is_late: true, ..sale(1, 4, 800) };
+        let tenths: Vec<u64> = (0..100)
+            .map(|_| slot.sell(ISSUER, &late).not_before.saturating_since(Timestamp::from_secs(9)))
+            .map(|after| after.as_nanos() as u64 / 100_000_000)
+            .collect();
+        for tenth in 0..10 {
+            let count = tenths.iter().filter(|one| **one == tenth).count();
+            assert!((9..=11).contains(&count), "{count} in tenth {tenth}");
+        }
     }
 
     #[test]

@@ -20,6 +20,10 @@
 //!    part gives way: the fair queue, which serves tenants in turn, honours its tickets late.
 //! 3. Nothing is sold there. The first ticket may be heavier than the room.
 //!
+//! While a service that starts shows more capacity with each tick, seconds before the last booked one
+//! keep their room, and later ones have more. Otherwise the room of all seconds follows the capacity.
+//! A tenant's part is that of the larger room.
+//!
 //! Tenants share 64 counters in each second. Two tenants with one counter count as one, which may be
 //! more than a part. So a full calendar is sold beyond its room also without a tenant that holds more
 //! than its part: by 13 % on average when 10 000 tenants share a room of 20 requests, by 4 % of 40,
@@ -169,9 +173,19 @@ impl DeferralCalendar {
     }
 
     /// Lets the next sale take over any capacity, also one that is higher than that of the last
-    /// sale. Each sale may look at every booked second then.
-    pub(crate) const fn release_room(&mut self) {
+    /// sale, for all seconds. Each sale may look at every booked second then.
+    pub(crate) fn release_room(&mut self) {
+        if self.room.sold_before() > 0 {
+            self.clear_hints();
+        }
         self.room.release();
+    }
+
+    /// The same for the last booked second and those that follow it. Those before it keep their
+    /// room, and get less if the capacity falls.
+    pub(crate) fn keep_room_of_sold(&mut self, now: Timestamp) {
+        let last = self.book.last().map(BookedSlot::second).filter(|last| *last > now.as_secs());
+        self.room.keep(last.unwrap_or(0));
     }
 
     /// Sells a ticket for the first second with room; `None` if the whole horizon is sold, or the
@@ -193,9 +207,11 @@ impl DeferralCalendar {
         self.index.follow(&self.book, &self.forgotten, &window, self.room.part());
         let TicketAsk { namespace, tenant, .. } = ask;
         let (room, asking) = (self.room.all(), self.namespaces.asking());
-        let sale = TicketSale { namespace, tenant, weight, room, asking };
+        let sale = TicketSale { namespace, tenant, weight, room, asking, is_late: false };
         let second = self.first_second(&sale)?;
         self.reserve_ticket(second)?;
+        let is_late = self.book.last().is_some_and(|last| second < last.second());
+        let sale = TicketSale { room: self.room.of(second), is_late, ..sale };
         let slot = self.book.get_or_add(second);
         let sold = slot.sell(self.issuer, &sale);
         self.index.update(slot);
@@ -312,29 +328,46 @@ impl DeferralCalendar {
 
     /// The first second in which a ticket may be sold.
     fn first_second(&mut self, sale: &TicketSale) -> Option<u64> {
-        let TicketSale { weight, room, .. } = *sale;
-        let left = if Fault::SlotOversold.is_planted() { room } else { room.saturating_sub(weight) };
-        // A ticket heavier than the room leaves nothing, and finds a second without tickets.
-        let free = self.index.first_sold(left);
+        let free = self.first_of_rooms(0, sale.weight, SlotIndex::first_sold);
         let end = free.unwrap_or(self.index.window().end);
         let found = if self.namespaces.is_lone() {
-            self.first_of_tenants(sale, left, end)
+            self.first_of_tenants(sale, end)
         } else {
             self.first_of_namespaces(sale, end)
         };
         found.or(free)
     }
 
+    /// The first second from `start` on in which so much is sold, by one of the trees, that the
+    /// ticket fits into the room of the second.
+    fn first_of_rooms(
+        &self,
+        start: u64,
+        weight: u16,
+        first: fn(&SlotIndex, Range<u64>, u16) -> Option<u64>,
+    ) -> Option<u64> {
+        let kept = self.room.sold_before();
+        let ranges = [(start..kept, self.room.of(0)), (start.max(kept)..u64::MAX, self.room.all())];
+        ranges.into_iter().find_map(|(seconds, room)| {
+            // A ticket heavier than the room leaves nothing, and finds a second without tickets.
+            let left = if Fault::SlotOversold.is_planted() { room } else { room.saturating_sub(weight) };
+            first(&self.index, seconds, left)
+        })
+    }
+
     /// The first second before `end` with room by the part of the tenant, where all tickets are of
     /// one namespace.
-    fn first_of_tenants(&mut self, sale: &TicketSale, left: u16, end: u64) -> Option<u64> {
+    fn first_of_tenants(&mut self, sale: &TicketSale, end: u64) -> Option<u64> {
         let (name, weight) = (name_of(sale), sale.weight);
         let mut next = self.hints.first(name, weight).max(self.index.window().start);
         if next >= end {
             return None;
         }
         let (part, mut found) = (self.room.part(), None);
-        while let Some(second) = self.index.first_effective(next..end, left) {
+        while let Some(second) = self.first_of_rooms(next, weight, SlotIndex::first_effective) {
+            if second >= end {
+                break;
+            }
             let held = self.book.get(second).map_or(0, |slot| slot.held_by(sale.tenant));
             if held == 0 || held + weight <= part {
                 found = Some(second);
@@ -357,16 +390,18 @@ impl DeferralCalendar {
         if start >= end {
             return None;
         }
+        let sale_in = |slot: &BookedSlot| TicketSale { room: self.room.of(slot.second()), ..*sale };
         let booked = |start| self.book.starting_at(start).take_while(|slot| slot.second() < end);
         let is_for_sale = |slot: &&BookedSlot| !self.forgotten.contains(slot.second());
         let mut seconds = booked(start).filter(is_for_sale);
-        let first = seconds.find(|slot| slot.has_namespace_room(sale)).map_or(end, BookedSlot::second);
+        let first = seconds.find(|slot| slot.has_namespace_room(&sale_in(slot)));
+        let first = first.map_or(end, BookedSlot::second);
         let start = self.hints.first(name, weight).max(first);
         let mut seconds = booked(start).filter(is_for_sale).take(TENANT_LOOKS);
         let mut next = start;
         let found = seconds.find(|slot| {
             next = slot.second();
-            slot.has_part_room(sale)
+            slot.has_part_room(&sale_in(slot))
         });
         let found = found.map(BookedSlot::second);
         if start > first || found != Some(start) {

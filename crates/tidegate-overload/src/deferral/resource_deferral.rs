@@ -89,34 +89,43 @@ impl Deferral {
     pub(crate) fn tick(&mut self, tick: &DeferralTick<'_>, now: Timestamp) {
         let Some(config) = self.config else { return };
         self.ticked = Some(now);
+        let (is_first, is_rising) = (self.capacity.is_first(), self.capacity.is_rising());
         self.capacity.tick(tick.ticks, tick.shown, tick.typical);
-        if self.capacity.is_fresh() {
+        if is_first || is_rising {
             self.steady.release();
         }
         let shown = self.capacity.get(tick.shown.places);
-        let capacity = self.steady.tick(shown);
+        let (capacity, is_new) = self.steady.tick(shown);
         let spare = shown * (1.0 - tick.shown.in_use).max(config.share.as_ratio());
         let load = CalendarLoad { capacity, spare, is_below_hard: tick.is_below_hard };
         if let Some(calendar) = &mut self.calendar {
+            if is_rising {
+                calendar.keep_room_of_sold(now);
+            } else if is_new {
+                calendar.release_room();
+            }
             calendar.tick(load, now);
         }
     }
 
-    /// Whether no work has ended before the last tick, so that the first work counts by
-    /// [`Deferral::begin`].
-    pub(crate) const fn is_cold(&self) -> bool {
-        !self.capacity.is_known()
+    /// Whether the work since the last tick counts as well, by [`Deferral::begin`].
+    pub(crate) fn is_first(&self) -> bool {
+        self.capacity.is_first()
     }
 
-    /// Takes in the work that has ended since the last tick, before a sale of a resource that is
-    /// cold.
-    pub(crate) fn begin(&mut self, first: (u64, u64), shown: ShownUse, now: Timestamp) {
+    /// Takes in the work that has ended since the last tick, before a sale of a resource whose work
+    /// has just begun.
+    pub(crate) fn begin(&mut self, since: (u64, u64), shown: ShownUse, now: Timestamp) {
         // Before the first tick the time since the start is not known.
         let since_tick = self.ticked.map_or(Duration::from_secs(1), |ticked| now.saturating_since(ticked));
-        self.capacity.begin(first, shown, since_tick);
+        self.capacity.begin(since, shown, since_tick);
         self.steady.release();
         if let Some(calendar) = &mut self.calendar {
-            calendar.release_room();
+            if self.capacity.is_rising() {
+                calendar.keep_room_of_sold(now);
+            } else {
+                calendar.release_room();
+            }
         }
     }
 

@@ -16,6 +16,12 @@ const FADE: f64 = 0.933;
 /// After a start or a rest, the ticks until the capacity is steady.
 const FRESH_TICKS: usize = 3;
 
+/// After a start or a rest, so many requests show the capacity well enough for the seconds that are
+/// sold by it to keep their room. Of fewer ones the error is more than an eighth.
+const FIRST_ENDS: u64 = 64;
+/// Of the requests that ended in the first ticks so many are left out, of few ones fewer.
+const LEFT_OUT: f64 = 17.0;
+
 /// The work of the last second.
 ///
 /// The requests that were served, divided by the part of the places in use, are by Little's law the
@@ -28,8 +34,9 @@ const FRESH_TICKS: usize = 3;
 /// * The places by the time of the ended ones, divided by how many more of them there are than of
 ///   those in flight, which have kept their places for about the mean time too.
 ///
-/// A count is uncertain by its root. Half of the root is left out, since a second that is sold too
-/// full stays so, and all of it before the first tick.
+/// A count is uncertain by its root, and a second that is sold too full stays so. So in the first
+/// ticks some of the ended ones are left out: [`LEFT_OUT`] of many, which is one root of 200 and
+/// little of a thousand, and nearly all of a few.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShownCapacity {
     /// The requests that ended in each of the last ticks, and the microseconds for which they kept
@@ -37,10 +44,10 @@ pub(crate) struct ShownCapacity {
     ends: VecDeque<(u64, u64)>,
     /// The requests a second that the last work showed; `None`: no work has ended yet.
     known: Option<f64>,
-    /// The same since the last tick, before the first tick at which work has ended.
-    first: Option<f64>,
     /// The ticks since a start or a rest, up to [`TICKS`].
     age: usize,
+    /// The requests of which `known` is taken, at most those of a second.
+    counted: u64,
 }
 
 impl ShownCapacity {
@@ -53,20 +60,16 @@ impl ShownCapacity {
             self.ends.pop_front();
         }
         self.ends.push_back((ended, held));
-        let (ended, held) = self
-            .ends
-            .iter()
-            .fold((0_u64, 0_u64), |(ended, held), one| (ended + one.0, held.saturating_add(one.1)));
+        let (ended, held) = self.last_ends();
         if ended == 0 && use_of.in_flight == 0 {
             self.age = 0;
         } else {
             self.age = (self.age + 1).min(TICKS);
         }
+        self.counted = ended;
         if ended > 0 {
-            let seconds = self.age_seconds();
-            let is_young = self.age < TICKS;
-            self.known = Some(if is_young {
-                use_of.young((ended, held), seconds, 0.5)
+            self.known = Some(if self.age < TICKS {
+                use_of.young(ended, held, self.age_seconds(), self.left_out(ended))
             } else {
                 use_of.settled(ended, held)
             });
@@ -77,34 +80,56 @@ impl ShownCapacity {
         }
     }
 
+    /// The requests that ended in the last ticks, and for how long they kept their places.
+    fn last_ends(&self) -> (u64, u64) {
+        let add = |(ended, held): (u64, u64), one: &(u64, u64)| (ended + one.0, held.saturating_add(one.1));
+        self.ends.iter().fold((0, 0), add)
+    }
+
     /// The time since the last start or rest, at most a second.
     #[expect(clippy::cast_precision_loss, reason = "at most ten ticks")]
     fn age_seconds(&self) -> f64 {
         self.age as f64 * TICK.as_secs_f64()
     }
 
-    /// Whether work has ended before the last tick.
-    pub(crate) const fn is_known(&self) -> bool {
-        self.known.is_some()
+    /// How many of the ended requests are left out while they are young.
+    #[expect(clippy::cast_precision_loss, reason = "counts of a second are far below 2^53")]
+    fn left_out(&self, ended: u64) -> f64 {
+        let ended = ended as f64;
+        if self.age <= FRESH_TICKS { LEFT_OUT * ended / (LEFT_OUT + ended) } else { 0.0 }
     }
 
-    /// Takes in the work that has ended since the last tick, while none had ended before: a service
-    /// that starts under load is not known before its first tick otherwise.
-    pub(crate) fn begin(&mut self, ended: (u64, u64), use_of: ShownUse, since_tick: Duration) {
-        let shown = use_of.young(ended, self.age_seconds() + since_tick.as_secs_f64(), 1.0);
-        self.first = (shown > 0.0).then_some(shown);
+    /// Whether the work before the last tick shows the capacity of a start too roughly, so that the
+    /// work since then counts as well, by [`ShownCapacity::begin`]. After a rest that is so from
+    /// the first tick on; the capacity of before holds until then.
+    pub(crate) fn is_first(&self) -> bool {
+        let is_of_before = self.age == 0 && self.counted == 0 && self.known.is_some();
+        self.age <= FRESH_TICKS && self.last_ends().0 < FIRST_ENDS && !is_of_before
     }
 
-    /// Whether the work of the last start is too young for its numbers to be steady.
-    pub(crate) const fn is_fresh(&self) -> bool {
-        self.age <= FRESH_TICKS
+    /// Whether the capacity is taken of [`FIRST_ENDS`] requests of a start, and still rises as the
+    /// work of the start gets older.
+    pub(crate) const fn is_rising(&self) -> bool {
+        self.age < TICKS && self.counted >= FIRST_ENDS
+    }
+
+    /// Takes in the requests that have ended since the last tick, and for how long they kept their
+    /// places.
+    pub(crate) fn begin(&mut self, since: (u64, u64), use_of: ShownUse, since_tick: Duration) {
+        let (ended, held) = self.last_ends();
+        let (ended, held) = (ended + since.0, held.saturating_add(since.1));
+        let seconds = self.age_seconds() + since_tick.as_secs_f64();
+        if ended > 0 {
+            self.known = Some(use_of.young(ended, held, seconds, self.left_out(ended)));
+            self.counted = ended;
+        }
     }
 
     /// The requests a second that all of so many places serve. Before any work has ended each place
     /// is taken to serve one a second.
     #[expect(clippy::cast_precision_loss, reason = "at most a million places")]
     pub(crate) fn get(&self, places: u64) -> f64 {
-        self.known.or(self.first).unwrap_or(places as f64)
+        self.known.unwrap_or(places as f64)
     }
 }
 
@@ -132,11 +157,11 @@ impl ShownUse {
         self.served_in(held_us as f64 / ended as f64 / 1e6)
     }
 
-    /// The same where all work has begun within the last `seconds`, with this part of the
-    /// uncertainty of the count left out.
+    /// The same where all work has begun within the last `seconds`, with so many of the ended ones
+    /// left out.
     #[expect(clippy::cast_precision_loss, reason = "counts of a second are far below 2^53")]
-    fn young(self, (ended, held_us): (u64, u64), seconds: f64, left_out: f64) -> f64 {
-        let certain = ended as f64 - left_out * (ended as f64).sqrt();
+    fn young(self, ended: u64, held_us: u64, seconds: f64, left_out: f64) -> f64 {
+        let certain = ended as f64 - left_out;
         let by_rate = certain / seconds.max(1e-3);
         let by_time = self.served_in(held_us as f64 / 1e6) * (certain - self.in_flight as f64);
         by_rate.max(by_time)
@@ -179,17 +204,31 @@ mod tests {
         shown.begin((0, 0), ten(1.0), after(1));
         assert!((shown.get(10) - 10.0).abs() < 1e-9, "nothing is known");
         shown.begin((4, 4_000), ten(1.0), after(4));
-        assert!((400.0..1_000.0).contains(&shown.get(10)), "{}", shown.get(10));
+        assert!((100.0..1_000.0).contains(&shown.get(10)), "{}", shown.get(10));
+        assert!(shown.is_first() && !shown.is_rising());
         // 64 of them have ended after 64 ms, which took 540 of 640 ms.
         shown.begin((64, 540_000), ten(1.0), after(64));
-        assert!((800.0..1_000.0).contains(&shown.get(10)), "{}", shown.get(10));
+        assert!((750.0..900.0).contains(&shown.get(10)), "{}", shown.get(10));
+        assert!(shown.is_first() && shown.is_rising());
         let mut tick = ended(100, 9);
         (tick.ended[0], tick.held_us[0]) = (100, 900_000);
         shown.tick(&[tick], ten(1.0), 0.0);
-        assert!((850.0..1_000.0).contains(&shown.get(10)), "{}", shown.get(10));
-        assert!(shown.is_fresh() && shown.is_known());
+        assert!((800.0..950.0).contains(&shown.get(10)), "{}", shown.get(10));
+        assert!(!shown.is_first() && shown.is_rising());
         (0..10).for_each(|_| shown.tick(&[ended(100, 10)], ten(1.0), 0.0));
-        assert!((shown.get(10) - 1_000.0).abs() < 1e-6 && !shown.is_fresh(), "{}", shown.get(10));
+        assert!((shown.get(10) - 1_000.0).abs() < 1e-6 && !shown.is_rising(), "{}", shown.get(10));
+    }
+
+    #[test]
+    fn a_start_just_before_a_tick_is_known_from_the_work_after_it_too_and_a_rest_changes_nothing_at_once() {
+        let mut shown = ShownCapacity::default();
+        shown.tick(&[ended(3, 2)], ten(1.0), 0.0);
+        assert!(shown.get(10) < 100.0 && shown.is_first(), "{}", shown.get(10));
+        shown.begin((60, 500_000), ten(1.0), Duration::from_millis(60));
+        assert!((600.0..1_000.0).contains(&shown.get(10)), "{}", shown.get(10));
+        (0..12).for_each(|_| shown.tick(&[ended(100, 10)], ten(1.0), 0.0));
+        (0..12).for_each(|_| shown.tick(&[], ten(0.0), 0.0));
+        assert!(!shown.is_first() && (shown.get(10) - 1_000.0).abs() < 1e-6, "{}", shown.get(10));
     }
 
     #[test]

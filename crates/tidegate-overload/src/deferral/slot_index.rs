@@ -80,15 +80,14 @@ impl SlotIndex {
         self.window = 0..0;
     }
 
-    /// The first second in which at most this weight is sold.
-    pub(crate) fn first_sold(&self, weight_max: u16) -> Option<u64> {
-        self.first(&self.sold, self.window.clone(), weight_max)
+    /// The first of these seconds in which at most this weight is sold.
+    pub(crate) fn first_sold(&self, seconds: Range<u64>, weight_max: u16) -> Option<u64> {
+        self.first(&self.sold, seconds, weight_max)
     }
 
     /// The first of these seconds in which at most this weight is sold, each bucket of tenants
     /// counted up to the part, and in which at most this weight is sold beyond the room.
     pub(crate) fn first_effective(&self, seconds: Range<u64>, weight_max: u16) -> Option<u64> {
-        let seconds = seconds.start.max(self.window.start)..seconds.end.min(self.window.end);
         self.first(&self.effective, seconds, weight_max)
     }
 
@@ -123,6 +122,7 @@ impl SlotIndex {
     }
 
     fn first(&self, tree: &MinimumTree, seconds: Range<u64>, weight_max: u16) -> Option<u64> {
+        let seconds = seconds.start.max(self.window.start)..seconds.end.min(self.window.end);
         if seconds.is_empty() {
             return None;
         }
@@ -257,7 +257,14 @@ mod tests {
                     let slot = book.get_or_add(second);
                     if !forgotten.contains(second) && !slot.is_full() {
                         let tenant = random.below(5);
-                        let sale = TicketSale { namespace: 0, tenant, weight: 4, room: 20, asking: 1 };
+                        let sale = TicketSale {
+                            namespace: 0,
+                            tenant,
+                            weight: 4,
+                            room: 20,
+                            asking: 1,
+                            is_late: false,
+                        };
                         slot.sell(issuer, &sale);
                         index.update(slot);
                     }
@@ -268,7 +275,7 @@ mod tests {
             let is_sold = |second: &u64| {
                 !forgotten.contains(*second) && { book.get(*second).map_or(0, BookedSlot::sold) <= most }
             };
-            assert_eq!(index.first_sold(most), (start..start + length).find(is_sold));
+            assert_eq!(index.first_sold(0..u64::MAX, most), (start..start + length).find(is_sold));
             let from = start + random.below(length);
             let is_effective = |second: &u64| {
                 !forgotten.contains(*second) && {

@@ -18,22 +18,38 @@ const CAPACITY_HELD: Duration = Duration::from_millis(100);
 /// The room follows the capacity that the resource shows. A lower capacity counts at once; a
 /// higher one counts from the next tick on, or once the last one was taken over 100 ms ago, so that
 /// a capacity that trembles from sale to sale does not cost a look at every slot.
+///
+/// While a service that starts shows more capacity with each tick, seconds that are sold keep their
+/// room: later tickets would go there before those that were sold earlier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotRoom {
     room: u16,
     part: u16,
     taken_over: Option<Timestamp>,
+    /// The seconds before `sold_before` have at most this room.
+    sold: u16,
+    sold_before: u64,
 }
 
 impl SlotRoom {
     /// One request, until a capacity is known.
     pub(crate) const fn new() -> Self {
-        Self { room: QUARTERS, part: QUARTERS, taken_over: None }
+        Self { room: QUARTERS, part: QUARTERS, taken_over: None, sold: u16::MAX, sold_before: 0 }
     }
 
     /// The room of a slot: at least one request, at most 1 000.
     pub(crate) const fn all(self) -> u16 {
         self.room
+    }
+
+    /// The room of a second, which is less where [`SlotRoom::keep`] was told so.
+    pub(crate) fn of(self, second: u64) -> u16 {
+        if second < self.sold_before { self.room.min(self.sold) } else { self.room }
+    }
+
+    /// The first second that does not keep its room.
+    pub(crate) const fn sold_before(self) -> u64 {
+        self.sold_before
     }
 
     /// A tenant's part while others wait: a twentieth of the room, at least one request.
@@ -61,13 +77,21 @@ impl SlotRoom {
         self.taken_over = Some(now);
     }
 
-    /// Lets the next sale take over any capacity.
+    /// Lets the next sale take over any capacity, for all seconds.
     pub(crate) const fn release(&mut self) {
-        self.taken_over = None;
+        (self.taken_over, self.sold, self.sold_before) = (None, u16::MAX, 0);
+    }
+
+    /// Lets the next sale take over any capacity, but a higher one only for seconds from this one
+    /// on; 0: for all.
+    pub(crate) fn keep(&mut self, sold_before: u64) {
+        let sold = if sold_before > 0 { self.sold.min(self.room) } else { u16::MAX };
+        (self.taken_over, self.sold, self.sold_before) = (None, sold, sold_before);
     }
 
     fn set(&mut self, room: u16) {
         self.room = room;
+        self.sold = if self.sold_before > 0 { self.sold.min(room) } else { u16::MAX };
         self.part = tenant_part_of(room);
     }
 }
@@ -132,5 +156,22 @@ mod tests {
         assert_eq!(room.all(), 800);
         room.sale(Share::WHOLE, 400.0, NOW.saturating_sub(Duration::from_hours(1)));
         assert_eq!(room.all(), 1_600, "the clock was set back");
+    }
+
+    #[test]
+    fn sold_seconds_keep_their_room_when_the_capacity_rises_and_lose_it_when_it_falls_until_a_release() {
+        let mut room = SlotRoom::new();
+        room.tick(Share::WHOLE, 100.0, NOW);
+        room.keep(7);
+        room.tick(Share::WHOLE, 200.0, NOW);
+        assert_eq!([6, 7].map(|second| room.of(second)), [400, 800]);
+        room.keep(9);
+        room.tick(Share::WHOLE, 250.0, NOW);
+        assert_eq!([6, 8, 9].map(|second| room.of(second)), [400, 400, 1_000]);
+        room.sale(Share::WHOLE, 50.0, NOW);
+        room.tick(Share::WHOLE, 250.0, NOW);
+        assert_eq!([6, 9].map(|second| room.of(second)), [200, 1_000]);
+        room.release();
+        assert_eq!(room.of(6), 1_000);
     }
 }

@@ -28,17 +28,19 @@ impl SteadyCapacity {
         self.follow(shown)
     }
 
-    /// The capacity from a tick on at which the resource shows this one.
-    pub(crate) fn tick(&mut self, shown: f64) -> f64 {
+    /// The capacity from a tick on at which the resource shows this one, and whether it is taken
+    /// over since it is much higher or nothing was sold for a while.
+    pub(crate) fn tick(&mut self, shown: f64) -> (f64, bool) {
         self.quiet_ticks = self.quiet_ticks.saturating_add(1);
         if self.quiet_ticks > QUIET_TICKS {
             self.release();
         }
+        let is_large_rise = self.value.is_none_or(|value| shown >= value * (1.0 + RISE));
         let value = self.follow(shown);
         if shown > value {
             self.value = Some(shown.min(value * (1.0 + SLOW_RISE)));
         }
-        self.follow(shown)
+        (self.follow(shown), is_large_rise)
     }
 
     /// Lets any change count the next time.
@@ -80,10 +82,18 @@ mod tests {
         let slow = steady.at_sale(120.0);
         assert!((104.9..105.1).contains(&slow), "{slow}");
         for _ in 1..QUIET_TICKS {
-            assert!(steady.tick(120.0) < 106.0);
+            assert!(steady.tick(120.0).0 < 106.0);
         }
         steady.tick(120.0);
-        assert_eq!(steady.tick(120.0), 120.0);
-        assert_eq!(steady.tick(119.0), 119.0);
+        assert_eq!(steady.tick(120.0), (120.0, true));
+        assert_eq!(steady.tick(119.0), (119.0, true));
+    }
+
+    #[test]
+    fn a_tick_tells_a_rise_by_a_quarter_from_a_small_one_and_a_fall() {
+        let mut steady = SteadyCapacity::default();
+        steady.at_sale(100.0);
+        assert_eq!(steady.tick(126.0), (126.0, true));
+        assert!(!steady.tick(150.0).1 && !steady.tick(50.0).1);
     }
 }

@@ -10,10 +10,12 @@ pub(crate) struct TicketSale {
     pub(crate) tenant: u64,
     /// The weight of the ticket, in quarters of a request.
     pub(crate) weight: u16,
-    /// The room of each second, in quarters of a request.
+    /// The room of the second, in quarters of a request.
     pub(crate) room: u16,
     /// The number of namespaces that asked for tickets within the last 10 s.
     pub(crate) asking: u16,
+    /// Whether a later second is booked already, so that the ticket is out of order.
+    pub(crate) is_late: bool,
 }
 
 /// The parts of a second that is divided between so many namespaces, in quarters of a request.

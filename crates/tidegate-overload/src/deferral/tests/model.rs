@@ -69,6 +69,8 @@ struct Life {
     has_stepped: bool,
     capacity: f64,
     in_force: Option<(f64, Timestamp)>,
+    /// The seconds before the first number have at most this room, in quarters.
+    kept: Option<(u64, u32)>,
     mean: f64,
     asks: u32,
     costs: u64,
@@ -96,6 +98,7 @@ impl Life {
             has_stepped: false,
             capacity: 10.0,
             in_force: None,
+            kept: None,
             mean: 1.0,
             asks: 0,
             costs: 1,
@@ -159,17 +162,45 @@ impl Life {
         }
     }
 
+    /// The same of one second, which may keep the room of before a rise.
+    fn room_of(&self, second: u64) -> u32 {
+        let kept = self.kept.filter(|(before, _)| second < *before);
+        kept.map_or(self.room(), |(_, kept)| kept.min(self.room()))
+    }
+
+    /// A fall takes room from all seconds.
+    fn take_over(&mut self, capacity: f64, at: Timestamp) {
+        self.in_force = Some((capacity, at));
+        let room = self.room();
+        self.kept = self.kept.map(|(before, kept)| (before, kept.min(room)));
+    }
+
+    /// From now on a rise makes room in the last second that is sold and in later ones alone, or
+    /// in all.
+    fn keep_or_release(&mut self) {
+        if self.random.below(2) == 0 {
+            self.calendar.release_room();
+            (self.kept, self.in_force) = (None, None);
+        } else if self.in_force.is_some() && !self.has_stepped {
+            self.calendar.keep_room_of_sold(self.now);
+            let last = self.seconds.last_key_value().map(|(second, _)| *second);
+            let room = self.kept.map_or(self.room(), |(_, kept)| kept.min(self.room()));
+            self.kept = last.filter(|last| *last > self.now.as_secs()).map(|last| (last, room));
+            self.in_force = None;
+        }
+    }
+
     /// A sale shows the capacity: a lower one counts at once, a higher one after 100 ms.
     fn show(&mut self) {
         let Some((shown, at)) = self.in_force else {
-            self.in_force = Some((self.capacity, self.now));
+            self.take_over(self.capacity, self.now);
             return;
         };
         let apart = self.now.as_nanos().abs_diff(at.as_nanos());
         if apart >= 100_000_000 {
-            self.in_force = Some((self.capacity, self.now));
+            self.take_over(self.capacity, self.now);
         } else if self.capacity < shown {
-            self.in_force = Some((self.capacity, at));
+            self.take_over(self.capacity, at);
         }
     }
 
@@ -206,17 +237,24 @@ impl Life {
         let is_late = |asked: u64| self.now.as_secs().abs_diff(asked) > 10;
         self.asked.retain(|_, asked| !is_late(*asked));
         let asking = self.asked.len() as u32;
-        let (weight, room) = (self.weight(cost), self.room());
+        let (weight, room_of_new) = (self.weight(cost), self.room());
         let first = self.now.as_secs() + 1;
         let last = first + self.config.horizon.as_secs() - 1;
         let end = booking.map_or(last + 1, |sold| sold.number.slot);
         if !self.has_stepped && self.bytes_max >= 10_000 {
-            let is_free = |second: &u64| self.seconds.get(second).is_none_or(|sold| sold.takes(weight, room));
-            let passed = (first..end).find(is_free);
+            let takes = |second: &u64, room: u32| {
+                self.seconds.get(second).is_none_or(|sold| sold.takes(weight, room))
+            };
+            let passed = (first..end).find(|second| takes(second, self.room_of(*second)));
+            let is_kept_from_it = (first..end).any(|second| takes(&second, room_of_new));
             let sold = passed.map(|second| self.seconds.get(&second));
-            assert_eq!(passed, None, "{weight} of {room} fits into {sold:?}, and {booking:?} is sold");
+            assert_eq!(passed, None, "{weight} fits into {sold:?}, and {booking:?} is sold");
+            if is_kept_from_it {
+                self.saw("a sold second keeps its room");
+            }
         }
         let has_part = |second: &u64| {
+            let room = self.room_of(*second);
             self.seconds.get(second).is_some_and(|sold| sold.leaves_part(namespace, weight, room, asking))
         };
         if !self.has_stepped && self.bytes_max >= 10_000 && self.namespaces > 1 {
@@ -236,6 +274,7 @@ impl Life {
         assert_eq!(sold.not_before.as_secs(), slot);
         assert_eq!(sold.expires.as_nanos() - sold.not_before.as_nanos(), 5_000_000_000);
         assert_eq!(sold.number.issuer, self.issuer);
+        let room = self.room_of(slot);
         let second = self.seconds.entry(slot).or_default();
         assert_eq!(sold.number.sequence, second.tickets, "a number was given twice or left out");
         let is_first = second.tickets == 0;
@@ -250,7 +289,7 @@ impl Life {
         let held_before = *own_of_namespace;
         *own_of_namespace += weight;
         if is_beyond {
-            let is_part = |own: u32| own == weight || own <= 4.max(room / 20);
+            let is_part = |own: u32| own == weight || own <= 4.max(room_of_new / 20);
             let own_beyond = second.by_tenant_beyond_room.entry(tenant).or_default();
             *own_beyond += weight;
             // Where namespaces share a second, tenants have parts of what is sold beyond the room.
@@ -402,7 +441,7 @@ impl Life {
         let spare = self.random.below(4) as f64 * self.capacity / 2.0;
         let load = CalendarLoad { capacity: self.capacity, spare, is_below_hard: self.is_below_hard };
         self.calendar.tick(load, self.now);
-        self.in_force = Some((self.capacity, self.now));
+        self.take_over(self.capacity, self.now);
         let ticked = self.ticked.replace(self.now).unwrap_or(self.now);
         if !self.is_below_hard {
             self.front = None;
@@ -428,6 +467,9 @@ impl Life {
     }
 
     fn change_capacity(&mut self) {
+        if self.random.below(2) == 0 {
+            self.keep_or_release();
+        }
         self.capacity = match self.random.below(10) {
             0 => 0.0,
             1 => 5_000.0,
@@ -443,7 +485,7 @@ impl Life {
 
     fn reconfigure(&mut self) {
         self.config = self.new_config();
-        self.in_force = None;
+        (self.in_force, self.kept) = (None, None);
         self.calendar.reconfigure(self.config);
     }
 
@@ -463,6 +505,7 @@ impl Life {
         self.bytes_max = *self.random.choose(&[TICKET_BYTES_MAX, TICKET_BYTES_MAX, 1_500]);
         self.calendar = DeferralCalendar::new(self.config, self.issuer, self.bytes_max);
         (self.has_stepped, self.in_force, self.front, self.ticked) = (false, None, None, None);
+        self.kept = None;
         (self.mean, self.asks) = (1.0, 0);
         self.is_below_hard = false;
         self.costs = *self.random.choose(&[1, 1, 40, 100_000]);
@@ -511,6 +554,7 @@ fn random_lives_of_a_million_steps_keep_to_the_rules_and_see_everything() {
     for what in [
         "a namespace's second is sold",
         "full",
+        "a sold second keeps its room",
         "sold beyond the room",
         "due early",
         "early, and told an earlier time",
