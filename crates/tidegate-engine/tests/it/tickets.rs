@@ -116,6 +116,18 @@ fn a_ticket_that_comes_early_gets_the_rest_of_its_wait_and_stays_good() {
 }
 
 #[test]
+fn a_ticket_that_comes_early_is_told_so_although_its_caller_may_wait() {
+    let world = world();
+    let held = fill(&world);
+    let ticket = ticket_of(&world.begin(&batch("shop")).refused());
+    drop(held);
+    let until = ticket.not_before.saturating_add(SECOND);
+    let again = ticket_of(&world.begin(&batch("shop").ticket(&ticket.text).may_wait_until(until)).refused());
+    assert_eq!((&again.text, again.not_before), (&ticket.text, ticket.not_before));
+    assert_eq!((stats(&world).counts.early, world.engine.waiting()), (1, 0));
+}
+
+#[test]
 fn the_cursor_lets_a_ticket_pass_in_its_time_and_sheds_the_request_without_it() {
     let world = world();
     close(&world);
@@ -180,6 +192,20 @@ fn an_expired_ticket_brings_a_new_one_with_one_deferral_more() {
 }
 
 #[test]
+fn a_ticket_that_is_shown_a_second_time_counts_for_nothing_and_not_as_a_deferral() {
+    let world = world();
+    let held = fill(&world);
+    let ticket = ticket_of(&world.begin(&batch("shop")).refused());
+    drop(held);
+    world.advance(ticket.not_before.saturating_since(world.now()));
+    let back = batch("shop").ticket(&ticket.text);
+    let held = [world.begin(&back).admitted(), world.begin(&batch("shop")).admitted()];
+    assert_eq!(ticket_of(&world.begin(&back).refused()).deferrals, 1);
+    assert_eq!(stats(&world).counts.replayed, 1);
+    drop(held);
+}
+
+#[test]
 fn a_ticket_of_anything_else_counts_for_nothing_and_says_why() {
     let world = world();
     let held = fill(&world);
@@ -209,6 +235,22 @@ fn a_ticket_of_anything_else_counts_for_nothing_and_says_why() {
     // At a lower cost it counts.
     drop(world.begin(&heavy.cost(Cost::new(4).unwrap()).ticket(&text)).admitted());
     assert_eq!(stats(&world).counts.redeemed, 1);
+}
+
+#[test]
+fn a_ticket_that_counts_for_nothing_is_counted_once_although_its_request_waits() {
+    let world = world();
+    let held = fill(&world);
+    let old = ticket_of(&world.begin(&batch("shop")).refused());
+    world.advance(old.expires.saturating_since(world.now()));
+    let until = world.now().saturating_add(SECOND);
+    let waiting = ["nonsense", &*old.text].map(|text| {
+        world.begin(&batch("shop").ticket(text).may_wait_until(until)).waits()
+    });
+    drop(held);
+    let served = waiting.map(|one| world.resume(one).admitted());
+    assert_eq!((faults(&world, TicketFault::Malformed), stats(&world).counts.expired), (1, 1));
+    drop(served);
 }
 
 fn faults(world: &World, fault: TicketFault) -> u64 {

@@ -34,11 +34,19 @@ impl Engine {
             return refusal;
         }
         let Some(keys) = self.shared.tickets.keys() else { return refusal };
-        let presented = request.ticket.and_then(|_| self.open_ticket(request).ok());
         let now = self.ticket_time(now);
-        if let Some(kept) = presented.and_then(|terms| self.kept_ticket(resource, request, &terms, now)) {
+        let presented = request.ticket.and_then(|_| self.open_ticket(request).ok());
+        let presented = presented.and_then(|terms| {
+            let state = resource.look_at_ticket(terms.number, (terms.not_before, terms.expires), now);
+            // One that was spent counts for nothing.
+            (!matches!(state, TicketState::Spent | TicketState::NoRoom)).then_some((terms, state))
+        });
+        if let Some((terms, state)) = &presented
+            && let Some(kept) = self.kept_ticket(request, terms, *state, now)
+        {
             return with_ticket(refusal, kept);
         }
+        let presented = presented.map(|(terms, _)| terms);
         let deferrals = presented.map_or(0, |terms| terms.deferrals);
         let Some(sold) = self.sold_ticket(resource, &keys, request, deferrals, now) else { return refusal };
         if let Some(terms) = presented {
@@ -74,18 +82,22 @@ impl Engine {
         Some(self.shown_ticket(text, (terms.not_before, terms.expires), terms.deferrals))
     }
 
-    /// The ticket that a request has presented, if it is due, and still good when the request is to
-    /// come back. `now` is on the clock of tickets.
+    /// The ticket that a request has presented, if it is still good when the request is to come
+    /// back. One that was due before its time may be early again after a wait. `now` is on the
+    /// clock of tickets.
     fn kept_ticket(
         &self,
-        resource: &Resource,
         request: &Request<'_>,
         terms: &TicketTerms,
+        state: TicketState,
         now: Timestamp,
     ) -> Option<DeferralTicket> {
-        let state = resource.look_at_ticket(terms.number, (terms.not_before, terms.expires), now);
-        let come_back = now.saturating_add(COME_BACK);
-        (state == TicketState::Due && come_back < terms.expires).then(|| {
+        let come_back = match state {
+            TicketState::Due => now.saturating_add(COME_BACK),
+            TicketState::Early { come_back } => come_back,
+            TicketState::Expired | TicketState::Spent | TicketState::NoRoom => return None,
+        };
+        (come_back < terms.expires).then(|| {
             let text = request.ticket.unwrap_or_default();
             self.shown_ticket(text, (come_back, terms.expires), terms.deferrals)
         })

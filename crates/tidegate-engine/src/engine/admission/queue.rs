@@ -230,9 +230,14 @@ impl Engine {
         let (first, kept) = (*obstacles.first()?, KeptCounters::bytes(located.counters));
         let entrant =
             self.new_entrant(gate, &request, first, located.record, kept).has_ticket(ticket.is_some());
-        let room = &self.shared.room;
+        let (room, record) = (&self.shared.room, located.record.filter(|_| ticket.is_none()));
         match Room::join(room, (entrant, ticket), &obstacles, request.class, returns, now) {
-            RoomAnswer::Waits { seat, is_next } => Some((request, (seat, is_next))),
+            RoomAnswer::Waits { seat, is_next } => {
+                if let Some((overload, record)) = self.overload().zip(record) {
+                    self.count_useless_ticket(&request, overload.resource(record.resource()), now);
+                }
+                Some((request, (seat, is_next)))
+            }
             RoomAnswer::Shed(_) | RoomAnswer::Full | RoomAnswer::NoLine => None,
         }
     }
@@ -577,10 +582,15 @@ impl Engine {
                 Some((Obstacle::Place(self.resource_of(request)?), until(request)))
             }
             // A feature that is off may stay so: its instant is the earliest, and nobody calls
-            // then.
-            (Reason::Blocked | Reason::StoreUnavailable | Reason::TableFull | Reason::FeatureDisabled, _) => {
-                None
-            }
+            // then. Whoever comes before the time of its ticket comes back, and keeps no room here.
+            (
+                Reason::Blocked
+                | Reason::StoreUnavailable
+                | Reason::TableFull
+                | Reason::FeatureDisabled
+                | Reason::Deferred,
+                _,
+            ) => None,
             (Reason::ConcurrencyExceeded, _) => {
                 let again = now.saturating_add(self.shared.room.ask_again());
                 Some((self.counter_of(refusal, request, now), again.min(until(request))))

@@ -40,7 +40,8 @@ fn presented(engine: &Engine, located: &mut Located<'_, '_>, mode: Mode, now: Ti
     if !resource.defers(request.class) {
         return Ok(());
     }
-    let is_new = mode == Mode::Charge && !waited.had_ticket;
+    // A request that has waited has shown its ticket before.
+    let is_new = mode == Mode::Charge && !waited.is_offered;
     let terms = match engine.open_ticket(request) {
         Ok(terms) => terms,
         Err(fault) => {
@@ -115,6 +116,22 @@ pub(crate) fn subject_of<'a>(request: &Request<'a>) -> TicketSubject<'a> {
 }
 
 impl Engine {
+    /// Counts the ticket of a request that begins to wait before its first attempt, and that the
+    /// ticket does not help.
+    #[cold]
+    pub(super) fn count_useless_ticket(&self, request: &Request<'_>, resource: &Resource, now: Timestamp) {
+        if request.ticket.is_none() || !resource.defers(request.class) {
+            return;
+        }
+        match self.open_ticket(request) {
+            Ok(terms) => {
+                let times = (terms.not_before, terms.expires);
+                resource.present_ticket(terms.number, times, self.ticket_time(now));
+            }
+            Err(fault) => self.shared.tickets.count_fault(fault),
+        }
+    }
+
     /// The terms of the ticket that a request presents; no ticket opens without keys.
     pub(crate) fn open_ticket(&self, request: &Request<'_>) -> Result<TicketTerms, TicketFault> {
         let keys = self.shared.tickets.keys().ok_or(TicketFault::UnknownKey)?;
