@@ -244,9 +244,8 @@ fn a_ticket_that_counts_for_nothing_is_counted_once_although_its_request_waits()
     let old = ticket_of(&world.begin(&batch("shop")).refused());
     world.advance(old.expires.saturating_since(world.now()));
     let until = world.now().saturating_add(SECOND);
-    let waiting = ["nonsense", &*old.text].map(|text| {
-        world.begin(&batch("shop").ticket(text).may_wait_until(until)).waits()
-    });
+    let waiting = ["nonsense", &*old.text]
+        .map(|text| world.begin(&batch("shop").ticket(text).may_wait_until(until)).waits());
     drop(held);
     let served = waiting.map(|one| world.resume(one).admitted());
     assert_eq!((faults(&world, TicketFault::Malformed), stats(&world).counts.expired), (1, 1));
