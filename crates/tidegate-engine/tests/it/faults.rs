@@ -3,7 +3,7 @@
 use tidegate_core::planted_fault::PlantedFault;
 use tidegate_engine::Fault;
 
-use crate::{batch, order};
+use crate::{batch, order, ticket_model};
 
 #[test]
 fn a_refused_request_that_keeps_its_charges_is_found() {
@@ -33,4 +33,10 @@ fn denied_requests_that_count_as_demand_are_found() {
     assert!(PlantedFault::is_found_by(Fault::DenialIsDemand, denied));
     let denied = batch::requests_that_were_refused_together_are_no_demand_on_the_system;
     assert!(PlantedFault::is_found_by(Fault::DenialIsDemand, denied));
+}
+
+#[test]
+fn tickets_that_anybody_may_make_are_found() {
+    let life = ticket_model::a_short_random_life_of_a_member_keeps_to_the_rules_of_tickets;
+    assert!(PlantedFault::is_found_by(Fault::TicketUnverified, life));
 }

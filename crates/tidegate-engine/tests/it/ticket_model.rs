@@ -23,11 +23,12 @@ use tidegate_overload::{
 use tidegate_test_support::SplitMix64;
 
 use self::known_keys::KnownKeys;
-use self::known_ticket::{Caller, KnownTicket, RESOURCES};
-use self::seconds_sold::SecondsSold;
+use self::known_resource::{KnownResource, quarters_of};
+use self::known_ticket::{Caller, KnownTicket, RESOURCES, Worth};
 use crate::world::{NOW, config, turn};
 
 mod known_keys;
+mod known_resource;
 mod known_ticket;
 mod seconds_sold;
 
@@ -69,28 +70,6 @@ struct Shown {
     is_damaged: bool,
 }
 
-/// A resource and what the model counts of it since the start of the member.
-#[derive(Clone, Debug, Default)]
-struct KnownResource {
-    places: u64,
-    defer: Option<DeferralConfig>,
-    sold: u64,
-    full: u64,
-    early: u64,
-    expired: u64,
-    replayed: u64,
-    /// The tickets that were spent, without those that are good again.
-    spent: u64,
-    deferred: u64,
-    seconds: SecondsSold,
-}
-
-impl KnownResource {
-    fn defers(&self, class: Class) -> bool {
-        self.defer.is_some_and(|defer| defer.takes(class))
-    }
-}
-
 struct Life {
     random: SplitMix64,
     now: Timestamp,
@@ -110,18 +89,6 @@ struct Life {
     ticks_since_reload: u32,
     costs: u64,
     seen: BTreeMap<&'static str, u64>,
-}
-
-/// What the model expects of a ticket that is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Worth {
-    /// There is none, or the class of the request is not deferred.
-    None,
-    Faulty(TicketFault),
-    Due,
-    Early,
-    Expired,
-    Spent,
 }
 
 impl Life {
@@ -767,12 +734,6 @@ fn changes_by_itself(before: Option<TicketReport>, after: Option<TicketReport>) 
     is_early_again || (before == TicketState::Spent && after == TicketState::Expired)
 }
 
-/// The quarters of a request that a second holds at most.
-#[expect(clippy::cast_sign_loss, reason = "a room is at least 4")]
-fn quarters_of(share: Share, capacity: f64) -> u32 {
-    (share.as_ratio() * capacity * 4.0 + 1e-3).clamp(4.0, 4_000.0) as u32
-}
-
 /// Lives so many steps with each seed, and tells what happened in them. A failure names its seed
 /// and step.
 fn live(seeds: Range<u64>, steps: u32) -> BTreeMap<&'static str, u64> {
@@ -789,6 +750,11 @@ fn live(seeds: Range<u64>, steps: u32) -> BTreeMap<&'static str, u64> {
     assert!(failed.is_empty(), "the rules are broken: {failed:?}");
     println!("{seen:#?}");
     seen
+}
+
+#[test]
+pub(crate) fn a_short_random_life_of_a_member_keeps_to_the_rules_of_tickets() {
+    live(0..1, 10_000);
 }
 
 #[test]

@@ -78,3 +78,15 @@ impl KnownTicket {
         }
     }
 }
+
+/// What the model expects of a ticket that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Worth {
+    /// There is none, or the class of the request is not deferred.
+    None,
+    Faulty(TicketFault),
+    Due,
+    Early,
+    Expired,
+    Spent,
+}
