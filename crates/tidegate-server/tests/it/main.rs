@@ -54,6 +54,7 @@ mod shared_bounds;
 mod shed_tenants;
 mod store;
 mod store_out_of_memory;
+mod ticket_fleet;
 mod ticket_keys;
 mod tickets;
 mod tls;
