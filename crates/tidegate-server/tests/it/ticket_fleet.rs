@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_server::{Handle, ListenerRole, ManualClock, from_policy};
-use tidegate_test_support::{RedisServer, eventually, eventually_some, skip};
+use tidegate_test_support::{RedisServer, TemporaryFolder, eventually, eventually_some, skip};
 
 use crate::client::{Answer, Client};
 use crate::world::START;
@@ -25,7 +25,11 @@ struct Member {
 impl Member {
     /// A member whose clock is so far ahead of that of the others.
     async fn start(redis: &RedisServer, ahead: Duration) -> Self {
-        let text = format!("store: {{ kind: redis, urls: [\"{}\"] }}{REST}", redis.url());
+        Self::start_with(redis, REST, ahead).await
+    }
+
+    async fn start_with(redis: &RedisServer, rest: &str, ahead: Duration) -> Self {
+        let text = format!("store: {{ kind: redis, urls: [\"{}\"] }}{rest}", redis.url());
         let parsed = tidegate_policy::parse("policy.yaml", &text, &|_| None);
         let policy = parsed.unwrap_or_else(|problems| panic!("{problems}")).policy;
         let mut config = from_policy::server_config(&policy).unwrap();
@@ -162,5 +166,62 @@ async fn each_bad_ticket_is_refused_by_every_member_and_a_good_one_is_honoured_b
             })
             .await;
         }
+    }
+}
+
+const KEYS: [&str; 2] =
+    ["QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=", "QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI="];
+
+#[tokio::test]
+async fn keys_that_rotate_at_three_members_lose_no_ticket_and_a_broken_file_keeps_the_keys() {
+    let name = "keys_that_rotate_at_three_members_lose_no_ticket_and_a_broken_file_keeps_the_keys";
+    let Some(redis) = RedisServer::start(&[]) else { return skip(name) };
+    let folder = TemporaryFolder::new();
+    let file = folder.write("keys", KEYS[0]);
+    let rest = REST.replace("entry.does }", &format!("entry.does, key_file: '{}' }}", file.display()));
+    let mut members = Vec::new();
+    for _ in 0..3 {
+        let member = Member::start_with(&redis, &rest, Duration::ZERO).await;
+        member.hold("app").await;
+        members.push(member);
+    }
+    let mut old = Vec::new();
+    for member in &members {
+        old.push(sold_by(member).await);
+    }
+    let [first, second] = KEYS;
+    let missing = || std::fs::remove_file(&file).unwrap();
+    let rotation: [&dyn Fn(); 7] = [
+        &|| std::fs::write(&file, format!("{first}\n{second}\n")).unwrap(),
+        &|| std::fs::write(&file, "c2hvcnQ=").unwrap(),
+        &missing,
+        &|| std::fs::create_dir(&file).unwrap(),
+        &|| std::fs::remove_dir(&file).unwrap(),
+        &|| std::fs::write(&file, format!("{second}\n{first}\n")).unwrap(),
+        &|| {},
+    ];
+    for change in rotation {
+        change();
+        for member in &members {
+            // One member after the other, so that some have the new keys and others do not.
+            member.handle.look_at_files();
+            let new = sold_by(member).await;
+            for other in &members {
+                for ticket in old.iter().chain([&new]) {
+                    let (worth, fault) = other.worth(&request(Some(ticket))).await;
+                    assert_ne!(worth, "nothing", "{fault:?}");
+                }
+            }
+        }
+    }
+    std::fs::write(&file, second).unwrap();
+    for member in &members {
+        let new = sold_by(member).await;
+        member.handle.look_at_files();
+        for ticket in &old {
+            let (worth, fault) = member.worth(&request(Some(ticket))).await;
+            assert_eq!((&*worth, fault.as_deref()), ("nothing", Some("unknown_key")));
+        }
+        assert_ne!(member.worth(&request(Some(&new))).await.0, "nothing");
     }
 }
