@@ -13,6 +13,7 @@ use super::typical_cost::QUARTERS;
 use crate::cursor::hash::keyed_hash;
 
 const SECOND_NANOS: u64 = 1_000_000_000;
+const MILLI_NANOS: u64 = 1_000_000;
 /// The golden ratio of a second: its multiples are spread evenly over the second, however many.
 const GOLDEN_NANOS: u64 = 618_033_989;
 
@@ -30,6 +31,8 @@ pub(crate) struct BookedSlot {
     spent: u16,
     sold: u16,
     beyond: u16,
+    /// The part of the second that belongs to tickets which return in order, in milliseconds.
+    reach_millis: u16,
 }
 
 impl BookedSlot {
@@ -45,6 +48,7 @@ impl BookedSlot {
             spent: 0,
             sold: 0,
             beyond: 0,
+            reach_millis: 0,
         }
     }
 
@@ -147,10 +151,9 @@ impl BookedSlot {
 
     /// Sells a ticket.
     ///
-    /// In a free part of the room the ticket returns behind all that is sold. If a later second is
-    /// booked already, the room has grown, and the part behind is too small for as much as the room
-    /// that is free: the ticket is out of order anyway, and such tickets are spread evenly over the
-    /// second. Beyond the room it
+    /// In a free part of the room the ticket returns behind all that is sold. If the room has grown
+    /// since, the part behind is too small for as much as the room that is free, and such tickets
+    /// are spread evenly over the second. Beyond the room it
     /// returns where it would if no tenant and no namespace held more than its part. The ticket owns
     /// a part of the second as large as its part of the room, and returns at an instant in it that
     /// depends on its number alone.
@@ -179,10 +182,13 @@ impl BookedSlot {
         self.namespaces.add(namespace, self.second, weight, in_part);
         let nanos_of = |weight: u16| u64::from(weight) * SECOND_NANOS / u64::from(room.max(1));
         let scatter = scatter_of(number) % nanos_of(weight.min(room)).max(1);
-        let nanos = if is_free && sale.is_late {
+        let begin = nanos_of(before);
+        let nanos = if is_free && begin + MILLI_NANOS < u64::from(self.reach_millis) * MILLI_NANOS {
             u64::from(number.sequence) * GOLDEN_NANOS % SECOND_NANOS
         } else {
-            (nanos_of(before) + scatter).min(SECOND_NANOS - 1)
+            let end = begin + nanos_of(weight.min(room));
+            self.reach_millis = self.reach_millis.max((end.min(SECOND_NANOS) / MILLI_NANOS) as u16);
+            (begin + scatter).min(SECOND_NANOS - 1)
         };
         let not_before = Timestamp::from_secs(self.second).saturating_add(Duration::from_nanos(nanos));
         Booking { number, not_before, expires: not_before.saturating_add(TICKET_VALID) }
@@ -240,7 +246,7 @@ mod tests {
 
     /// A ticket of the only namespace.
     const fn sale(tenant: u64, weight: u16, room: u16) -> TicketSale {
-        TicketSale { namespace: 0, tenant, weight, room, asking: 1, is_late: false }
+        TicketSale { namespace: 0, tenant, weight, room, asking: 1 }
     }
 
     #[test]
@@ -259,7 +265,7 @@ mod tests {
     fn tickets_that_are_out_of_order_return_evenly_spread_over_their_second() {
         let mut slot = BookedSlot::new(9);
         (0..100).for_each(|count| _ = slot.sell(ISSUER, &sale(count, 4, 400)));
-        let late = TicketSale { is_late: true, ..sale(1, 4, 800) };
+        let late = sale(1, 4, 800);
         let tenths: Vec<u64> = (0..100)
             .map(|_| slot.sell(ISSUER, &late).not_before.saturating_since(Timestamp::from_secs(9)))
             .map(|after| after.as_nanos() as u64 / 100_000_000)
@@ -293,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_takes_224_bytes_beside_its_bits() {
-        assert_eq!(size_of::<BookedSlot>(), 224);
+    fn a_slot_takes_232_bytes_beside_its_bits() {
+        assert_eq!(size_of::<BookedSlot>(), 232);
     }
 }

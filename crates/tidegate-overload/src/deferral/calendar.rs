@@ -59,7 +59,7 @@
 //!
 //! # Memory
 //! A full hour at 1 000 tickets a second takes 450 KiB of bits, allocated as tickets are spent,
-//! 896 KiB for the slots, 32 KiB for the index of free seconds, 16 KiB for hints, where several
+//! 928 KiB for the slots, 32 KiB for the index of free seconds, 16 KiB for hints, where several
 //! namespaces ask 18 KiB more, and, while the calendar is pulled forward, at most 64 KiB more. A
 //! calendar without tickets takes nothing.
 
@@ -192,8 +192,9 @@ impl DeferralCalendar {
     /// memory for the bits of its tickets.
     ///
     /// `capacity` is what the resource shows now, in requests a second. A lower one than before
-    /// counts at once; a higher one from the next tick, or from a sale over 100 ms later. Seconds
-    /// that are sold keep their tickets when the capacity falls.
+    /// counts at once; a higher one from the next tick, or from a sale over 100 ms later, and at a
+    /// start for new seconds alone. Seconds that are sold keep their tickets when the capacity
+    /// falls.
     pub fn sell(&mut self, ask: TicketAsk, capacity: f64, now: Timestamp) -> Option<Booking> {
         self.forget(now);
         let weight = self.typical.weigh(ask.cost);
@@ -207,11 +208,10 @@ impl DeferralCalendar {
         self.index.follow(&self.book, &self.forgotten, &window, self.room.part());
         let TicketAsk { namespace, tenant, .. } = ask;
         let (room, asking) = (self.room.all(), self.namespaces.asking());
-        let sale = TicketSale { namespace, tenant, weight, room, asking, is_late: false };
+        let sale = TicketSale { namespace, tenant, weight, room, asking };
         let second = self.first_second(&sale)?;
         self.reserve_ticket(second)?;
-        let is_late = self.book.last().is_some_and(|last| second < last.second());
-        let sale = TicketSale { room: self.room.of(second), is_late, ..sale };
+        let sale = TicketSale { room: self.room.of(second), ..sale };
         let slot = self.book.get_or_add(second);
         let sold = slot.sell(self.issuer, &sale);
         self.index.update(slot);

@@ -13,6 +13,11 @@ use crate::deferral::pulled_front::CalendarLoad;
 use crate::deferral::shown_capacity::{ShownCapacity, ShownUse};
 use crate::deferral::steady_capacity::SteadyCapacity;
 use crate::deferral::ticket_number::{Booking, TicketAsk, TicketIssuer, TicketNumber, TicketState};
+use crate::tick::TICK;
+
+/// How often a start is looked at before its first tick. The highest of many looks would be far
+/// above the capacity.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The bit of [`Resource`](crate::Resource)'s word that says that its level is at least hard.
 pub(crate) const HARD: u8 = 1 << 7;
@@ -49,6 +54,8 @@ pub(crate) struct Deferral {
     capacity: ShownCapacity,
     steady: SteadyCapacity,
     ticked: Option<Timestamp>,
+    /// When the work since the last tick was last taken in.
+    begun: Option<Timestamp>,
     counts: DeferralCounts,
 }
 
@@ -115,10 +122,15 @@ impl Deferral {
 
     /// Takes in the work that has ended since the last tick, before a sale of a resource whose work
     /// has just begun.
-    pub(crate) fn begin(&mut self, since: (u64, u64), shown: ShownUse, now: Timestamp) {
-        // Before the first tick the time since the start is not known.
-        let since_tick = self.ticked.map_or(Duration::from_secs(1), |ticked| now.saturating_since(ticked));
-        self.capacity.begin(since, shown, since_tick);
+    pub(crate) fn begin(&mut self, ended: (u64, u64), shown: ShownUse, now: Timestamp) {
+        let since = |then: Option<Timestamp>| then.map(|then| now.saturating_since(then));
+        if self.capacity.has_ended() && since(self.begun).is_some_and(|passed| passed < LOOK) {
+            return;
+        }
+        self.begun = Some(now);
+        // A resource without a tick has begun within the last one.
+        let since_tick = since(self.ticked).unwrap_or(TICK);
+        self.capacity.begin(ended, shown, since_tick);
         self.steady.release();
         if let Some(calendar) = &mut self.calendar {
             if self.capacity.is_rising() {

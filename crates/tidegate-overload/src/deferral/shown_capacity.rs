@@ -48,6 +48,8 @@ pub(crate) struct ShownCapacity {
     age: usize,
     /// The requests of which `known` is taken, at most those of a second.
     counted: u64,
+    /// For how long places were in use, in seconds, while no work had ended.
+    without_end: f64,
 }
 
 impl ShownCapacity {
@@ -122,14 +124,22 @@ impl ShownCapacity {
         if ended > 0 {
             self.known = Some(use_of.young(ended, held, seconds, self.left_out(ended)));
             self.counted = ended;
+        } else {
+            self.without_end = seconds;
         }
     }
 
+    /// Whether work has ended since the start.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.known.is_some()
+    }
+
     /// The requests a second that all of so many places serve. Before any work has ended each place
-    /// is taken to serve one a second.
+    /// is taken to serve one in the time for which none has ended, at least 100 ms and at most a
+    /// second.
     #[expect(clippy::cast_precision_loss, reason = "at most a million places")]
     pub(crate) fn get(&self, places: u64) -> f64 {
-        self.known.unwrap_or(places as f64)
+        self.known.unwrap_or(places as f64 / self.without_end.clamp(0.1, 1.0))
     }
 }
 
@@ -188,7 +198,7 @@ mod tests {
     #[test]
     fn half_of_the_places_show_the_capacity_of_all() {
         let mut shown = ShownCapacity::default();
-        assert!((shown.get(10) - 10.0).abs() < 1e-9, "one a second for each place");
+        assert!((shown.get(10) - 100.0).abs() < 1e-9, "one in 100 ms for each place");
         // 5 of 10 places serve 50 requests of 100 ms a second.
         for _ in 0..10 {
             shown.tick(&[ended(5, 100)], ten(0.5), 0.0);
@@ -201,8 +211,11 @@ mod tests {
         let mut shown = ShownCapacity::default();
         let after = Duration::from_millis;
         // Of ten requests of 10 ms on average the shortest ones end first, after 1 ms.
-        shown.begin((0, 0), ten(1.0), after(1));
-        assert!((shown.get(10) - 10.0).abs() < 1e-9, "nothing is known");
+        // The longer none has ended, the longer they take: 100 ms each, 500 ms, and a second.
+        for (millis, capacity) in [(1, 100.0), (500, 20.0), (3_000, 10.0), (1, 100.0)] {
+            shown.begin((0, 0), ten(1.0), after(millis));
+            assert!((shown.get(10) - capacity).abs() < 1e-9 && !shown.has_ended(), "{}", shown.get(10));
+        }
         shown.begin((4, 4_000), ten(1.0), after(4));
         assert!((100.0..1_000.0).contains(&shown.get(10)), "{}", shown.get(10));
         assert!(shown.is_first() && !shown.is_rising());

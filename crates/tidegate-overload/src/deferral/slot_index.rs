@@ -257,14 +257,7 @@ mod tests {
                     let slot = book.get_or_add(second);
                     if !forgotten.contains(second) && !slot.is_full() {
                         let tenant = random.below(5);
-                        let sale = TicketSale {
-                            namespace: 0,
-                            tenant,
-                            weight: 4,
-                            room: 20,
-                            asking: 1,
-                            is_late: false,
-                        };
+                        let sale = TicketSale { namespace: 0, tenant, weight: 4, room: 20, asking: 1 };
                         slot.sell(issuer, &sale);
                         index.update(slot);
                     }

@@ -14,8 +14,6 @@ pub(crate) struct TicketSale {
     pub(crate) room: u16,
     /// The number of namespaces that asked for tickets within the last 10 s.
     pub(crate) asking: u16,
-    /// Whether a later second is booked already, so that the ticket is out of order.
-    pub(crate) is_late: bool,
 }
 
 /// The parts of a second that is divided between so many namespaces, in quarters of a request.

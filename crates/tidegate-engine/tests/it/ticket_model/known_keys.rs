@@ -32,8 +32,10 @@ impl KnownKeys {
     /// Two keys are given, of which the second one signed before. They count as they are.
     pub(crate) fn give_two(&mut self, new: [u8; 32]) -> TicketKeys {
         let current = self.signing();
-        self.keys = if new == current { vec![new] } else { vec![new, current] };
-        self.is_second_given = new != current;
+        if new == current {
+            return self.give_one(new);
+        }
+        (self.keys, self.is_second_given) = (vec![new, current], true);
         keys_of(new).beside(&current).unwrap()
     }
 
