@@ -137,6 +137,8 @@ pub(crate) struct SharedState {
     members: AtomicU64,
     /// The name under which resources sell tickets.
     issuer: Mutex<TicketIssuer>,
+    /// The calendars of tickets that resources have been given. Relaxed: a number alone.
+    calendars: AtomicU64,
     /// By how many nanoseconds the clock of tickets is ahead of that of the member. Relaxed: a
     /// number alone, which orders nothing.
     ticket_clock_ahead: AtomicI64,
@@ -171,12 +173,14 @@ impl Overload {
                 due: Mutex::new(None),
                 members: AtomicU64::new(1),
                 issuer: Mutex::default(),
+                calendars: AtomicU64::new(0),
                 ticket_clock_ahead: AtomicI64::new(0),
             })
         });
         for (index, slot) in resources.iter().enumerate() {
             let has_features = features.by_resource.iter().any(|(id, _)| id.index() == index);
             slot.resource.set_has_features(has_features);
+            slot.resource.number_calendar(|| shared.calendars.fetch_add(1, Ordering::Relaxed));
             slot.resource.set_ticket_issuer(*lock(&shared.issuer));
         }
         Self {

@@ -49,6 +49,8 @@ pub struct DeferralCounts {
 pub(crate) struct Deferral {
     config: Option<DeferralConfig>,
     issuer: TicketIssuer,
+    /// The number of its calendar among those that the process has had.
+    number: Option<u64>,
     /// Made with the first ticket, and kept when the settings are gone: tickets are out.
     calendar: Option<Box<DeferralCalendar>>,
     capacity: ShownCapacity,
@@ -86,6 +88,11 @@ impl Deferral {
     /// The name under which it sells tickets from the first one on.
     pub(crate) fn set_issuer(&mut self, issuer: TicketIssuer) {
         self.issuer = issuer;
+    }
+
+    /// Gives its calendar a number if it has none.
+    pub(crate) fn number_calendar(&mut self, next: impl FnOnce() -> u64) {
+        self.number.get_or_insert_with(next);
     }
 
     pub(crate) const fn config(&self) -> Option<&DeferralConfig> {
@@ -143,7 +150,11 @@ impl Deferral {
 
     /// The calendar, made if there is none yet; `None` where requests are not deferred.
     fn calendar(&mut self) -> Option<&mut DeferralCalendar> {
-        let (config, issuer) = (self.config?, self.issuer);
+        // A resource that was gone and came back has another calendar, which sells numbers anew:
+        // it counts as one of a later start.
+        let TicketIssuer { member, start } = self.issuer;
+        let issuer = TicketIssuer { member, start: start.wrapping_add(self.number.unwrap_or(0)) };
+        let config = self.config?;
         let new = || Box::new(DeferralCalendar::new(config, issuer, TICKET_BYTES_MAX));
         Some(self.calendar.get_or_insert_with(new))
     }

@@ -14,6 +14,8 @@ use tidegate_core::OverloadMechanism;
 use super::*;
 use crate::builder::{OverloadBuilder, OverloadError};
 use crate::cursor::{COHORTS, Cursor};
+use crate::deferral::deferral_config::DeferralConfig;
+use crate::deferral::ticket_number::TicketAsk;
 use crate::resource_config::ResourceConfig;
 
 /// The only resource of a plane that `overload` makes.
@@ -520,6 +522,27 @@ fn a_resource_keeps_its_state_by_name_under_other_settings() {
     let error = named(&[("app", 0)]).build_over(&after).unwrap_err();
     assert!(matches!(error, OverloadError::ResourceInFlightMax { .. }), "{error}");
     assert_eq!(after.stats(app, START).in_flight_max, 3);
+}
+
+#[test]
+fn a_resource_that_was_gone_and_came_back_sells_no_number_of_a_ticket_from_before() {
+    let config = ResourceConfig::new(2).queue(QueueConfig::default());
+    let config = config.defer(DeferralConfig::new([Class::Sheddable]));
+    let app = || Overload::builder(7).resource("app", config);
+    let before = app().build().unwrap();
+    before.set_ticket_issuer(TicketIssuer { member: 1, start: 5 });
+    let sell = |overload: &Overload| {
+        let resource = overload.resource(overload.find(Some("app")).unwrap());
+        resource.sell_ticket(TicketAsk { namespace: 1, tenant: 1, cost: 1 }, START).unwrap()
+    };
+    let first = sell(&before);
+    let same = app().build_over(&before).unwrap();
+    assert_eq!(sell(&same).number.issuer, first.number.issuer, "it was never gone");
+    let gone = named(&[("db", 1)]).build_over(&same).unwrap();
+    let back = app().build_over(&gone).unwrap();
+    let again = sell(&back);
+    assert_eq!((first.number.slot, first.number.sequence), (again.number.slot, again.number.sequence));
+    assert_ne!(first.number, again.number);
 }
 
 #[test]

@@ -79,6 +79,11 @@ impl Resource {
         lock(&self.deferral).stats(self.in_flight.max(), now)
     }
 
+    /// Gives its calendar a number if it has none.
+    pub(crate) fn number_calendar(&self, next: impl FnOnce() -> u64) {
+        lock(&self.deferral).number_calendar(next);
+    }
+
     pub(crate) fn set_ticket_issuer(&self, issuer: TicketIssuer) {
         lock(&self.deferral).set_issuer(issuer);
     }
