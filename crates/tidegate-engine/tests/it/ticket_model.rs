@@ -664,7 +664,8 @@ impl Life {
         self.check_all();
     }
 
-    /// The member starts again with the keys it was given: bookings and spent tickets are forgotten.
+    /// The member starts again with the keys it was given: bookings and spent tickets are
+    /// forgotten.
     fn restart(&mut self) {
         self.served.clear();
         self.waiting.clear();
@@ -699,7 +700,7 @@ impl Life {
         self.resources.iter_mut().for_each(|known| known.seconds.forget(now));
     }
 
-    /// What the engine counts of a resource is what the model has seen.
+    /// The counts of the engine for a resource are those of the model.
     fn check_counts(&self, resource: usize) {
         let mut all = self.engine.resource_stats(self.now);
         let stats = all.find(|one| one.name == Some(RESOURCES[resource])).unwrap();

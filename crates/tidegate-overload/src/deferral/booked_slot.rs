@@ -126,15 +126,15 @@ impl BookedSlot {
 
     /// Whether the namespace holds no more than its part with the ticket, or nothing without it.
     ///
-    /// The parts of all namespaces here fit into the room, unless it is smaller than one request for
-    /// each. Then what is sold beyond the room is the bound.
+    /// The parts of all namespaces here fit into the room, unless it is smaller than one request
+    /// for each. Then what is sold beyond the room is the bound.
     fn is_in_namespace_part(&self, sale: &TicketSale, parts: SlotParts) -> bool {
         let (held, _) = self.namespaces.weights(sale.namespace, self.second);
         held == 0 || held + sale.weight <= parts.namespace
     }
 
     /// Whether the tenants of the namespace, each counted up to its part, leave room for the ticket
-    /// in the part of the namespace. What is sold beyond the room must not take the parts of other
+    /// in the part of the namespace. Sales beyond the room must not take the parts of other
     /// namespaces then.
     fn is_in_tenants_parts(&self, sale: &TicketSale, parts: SlotParts) -> bool {
         let all = self.namespaces.effective(parts.namespace);
@@ -153,10 +153,9 @@ impl BookedSlot {
     ///
     /// In a free part of the room the ticket returns behind all that is sold. If the room has grown
     /// since, the part behind is too small for as much as the room that is free, and such tickets
-    /// are spread evenly over the second. Beyond the room it
-    /// returns where it would if no tenant and no namespace held more than its part. The ticket owns
-    /// a part of the second as large as its part of the room, and returns at an instant in it that
-    /// depends on its number alone.
+    /// are spread evenly over the second. Beyond the room it returns where it would if no tenant
+    /// and no namespace held more than its part. The ticket owns a part of the second as large as
+    /// its part of the room, and returns at an instant in it that depends on its number alone.
     pub(crate) fn sell(&mut self, issuer: TicketIssuer, sale: &TicketSale) -> Booking {
         let TicketSale { namespace, tenant, weight, room, .. } = *sale;
         let is_free = self.sold.saturating_add(weight) <= room || self.tickets == 0;

@@ -3,8 +3,8 @@
 //!
 //! A calendar is a plain value: `now` is an argument, and nothing here waits. It guarantees:
 //!
-//! * **No ticket is spent twice** at one calendar unless it was given back. Tickets of seconds that
-//!   the calendar had to forget count as expired, also when the clock steps back.
+//! * **No ticket is spent twice** at one calendar unless it was given back. Tickets of seconds
+//!   that the calendar had to forget count as expired, also when the clock steps back.
 //! * **No second is oversold.** The room of a second is the share of the capacity. Tickets of
 //!   namespaces and tenants within their parts of it never exceed the room.
 //! * **Memory is bounded**: seconds by twice the horizon, bits of spent tickets by a number of
@@ -14,48 +14,50 @@
 //! A sale takes the first second in which one of these holds:
 //!
 //! 1. All tickets sold there and the new one fit into the room. Free room is anyone's.
-//! 2. The tickets of the tenant there and the new one fit into the tenant's part, or the new one is
-//!    the tenant's first there; and those of all tenants, each counted up to its part, and the new
-//!    one fit into the room, as do all that are sold beyond the room. A tenant with more than its
-//!    part gives way: the fair queue, which serves tenants in turn, honours its tickets late.
+//! 2. The tickets of the tenant there and the new one fit into the tenant's part, or the new one
+//!    is the tenant's first there; and those of all tenants, each counted up to its part, and the
+//!    new one fit into the room, as do all that are sold beyond the room. A tenant with more than
+//!    its part gives way: the fair queue, which serves tenants in turn, honours its tickets late.
 //! 3. Nothing is sold there. The first ticket may be heavier than the room.
 //!
-//! While a service that starts shows more capacity with each tick, seconds before the last booked one
-//! keep their room, and later ones have more. Otherwise the room of all seconds follows the capacity.
-//! A tenant's part is that of the larger room.
+//! While a service that starts shows more capacity with each tick, seconds before the last booked
+//! one keep their room, and later ones have more. Otherwise the room of all seconds follows the
+//! capacity. A tenant's part is that of the larger room.
 //!
-//! Tenants share 64 counters in each second. Two tenants with one counter count as one, which may be
-//! more than a part. So a full calendar is sold beyond its room also without a tenant that holds more
-//! than its part: by 13 % on average when 10 000 tenants share a room of 20 requests, by 4 % of 40,
-//! by less than 1 % of 200, and by 10 % of 200 when 25 tenants share it.
+//! Tenants share 64 counters in each second. Two tenants with one counter count as one, which may
+//! be more than a part. So a full calendar is sold beyond its room also without a tenant that
+//! holds more than its part: by 13 % on average when 10 000 tenants share a room of 20 requests,
+//! by 4 % of 40, by less than 1 % of 200, and by 10 % of 200 when 25 tenants share it.
 //!
 //! # Namespaces
 //! A tenant is a name that a request brings, so tenants stand below namespaces. A second is divided
 //! between the namespaces that asked for tickets within the last 10 s, or between the namespace of
-//! the ticket and those that hold tickets of the second, if they are more. Each has an equal part of
-//! the room, at least one request. Where that is one namespace, the rules above hold. Where it is
-//! more than one, rules 1 and 3 hold, and in place of rule 2 one of these:
+//! the ticket and those that hold tickets of the second, if they are more. Each has an equal part
+//! of the room, at least one request. Where that is one namespace, the rules above hold. Where it
+//! is more than one, rules 1 and 3 hold, and in place of rule 2 one of these:
 //!
 //! * The tickets of the namespace there and the new one fit into the part of the namespace, or the
-//!   new one is its first there. Namespaces within their parts together never exceed the room, unless
-//!   a first ticket is heavier than the part, or the room has no request for each namespace.
+//!   new one is its first there. Namespaces within their parts together never exceed the room,
+//!   unless a first ticket is heavier than the part, or the room has no request for each
+//!   namespace.
 //! * The new ticket fits into the part of its tenant beyond the room, a twentieth of that of the
-//!   namespace, or is the tenant's first there; those of the tenants of the namespace, each counted
-//!   up to its part and one request, and the new one fit into the part of the namespace; and with the
-//!   new one no more is sold beyond the room than all namespaces hold, each counted up to its part.
+//!   namespace, or is the tenant's first there; those of the tenants of the namespace, each
+//!   counted up to its part and one request, and the new one fit into the part of the namespace;
+//!   and with the new one no more is sold beyond the room than all namespaces hold, each counted
+//!   up to its part.
 //!
 //! So a namespace with more than its part gives way, whatever tenants it invents, and within a
 //! namespace a tenant gives way to others. The first rule needs no counter of tenants, which a
-//! namespace could fill with names that it invents. Namespaces share 16 counters in each second, so
-//! two of them count as one in a sixteenth of the seconds, and mostly pass those.
+//! namespace could fill with names that it invents. Namespaces share 16 counters in each second,
+//! so two of them count as one in a sixteenth of the seconds, and mostly pass those.
 //!
 //! # The bound of a second
 //! All tickets of a second together weigh at most twice its room and one ticket. Rules 1 and 3 sell
-//! the room once, or one ticket; each other rule also demands that all that was sold beyond the room
-//! fits into the room with the new ticket. The last condition above keeps enough of that for the
-//! parts of the namespaces among which the second is divided. A namespace that comes when others
-//! were sold a second twice gets a later one: so when one namespace was alone, and its tenants
-//! bought the seconds twice, which takes as many tickets as two horizons have room for.
+//! the room once, or one ticket; each other rule also demands that all that was sold beyond the
+//! room fits into the room with the new ticket. The last condition above keeps enough of that for
+//! the parts of the namespaces among which the second is divided. A namespace that comes when
+//! others were sold a second twice gets a later one: so when one namespace was alone, and its
+//! tenants bought the seconds twice, which takes as many tickets as two horizons have room for.
 //!
 //! # Memory
 //! A full hour at 1 000 tickets a second takes 450 KiB of bits, allocated as tickets are spent,
@@ -138,11 +140,12 @@ pub const TICKET_BYTES_MAX: usize =
     DeferralConfig::HORIZON_MAX.as_secs() as usize * bytes_of_tickets(super::ticket_number::SLOT_TICKETS_MAX);
 
 impl DeferralCalendar {
-    /// An empty calendar. `issuer` must differ from that of every other calendar with the same key.
+    /// An empty calendar. `issuer` must differ from that of every other calendar with the same
+    /// key.
     ///
-    /// `bytes_max` bounds the bits of spent tickets; [`TICKET_BYTES_MAX`] is enough for any horizon
-    /// without foreign tickets. When it is smaller, the calendar is full earlier; at 0 it sells
-    /// nothing.
+    /// `bytes_max` bounds the bits of spent tickets; [`TICKET_BYTES_MAX`] is enough for any
+    /// horizon without foreign tickets. When it is smaller, the calendar is full earlier; at 0 it
+    /// sells nothing.
     pub fn new(config: DeferralConfig, issuer: TicketIssuer, bytes_max: usize) -> Self {
         Self {
             config,
@@ -163,8 +166,8 @@ impl DeferralCalendar {
         }
     }
 
-    /// Sells by other settings from now on. Tickets that are out stay good; a shorter horizon sells
-    /// no further than it reaches.
+    /// Sells by other settings from now on. Tickets that are out stay good; a shorter horizon
+    /// sells no further than it reaches.
     pub fn reconfigure(&mut self, config: DeferralConfig) {
         self.config = config;
         self.slots_max = self.slots_max.max(slots_max_of(&config));
@@ -254,8 +257,9 @@ impl DeferralCalendar {
         if is_own || self.has_room_for(number) { TicketState::Due } else { TicketState::NoRoom }
     }
 
-    /// Spends a ticket; false if it was spent already, if it is over, or if it cannot be remembered
-    /// as spent ([`TicketState::NoRoom`]). The bearer must not be admitted by the ticket then.
+    /// Spends a ticket; false if it was spent already, if it is over, or if it cannot be
+    /// remembered as spent ([`TicketState::NoRoom`]). The bearer must not be admitted by the
+    /// ticket then.
     ///
     /// A ticket is remembered until 8 s after the beginning of its second. A bearer that may wait
     /// for longer spends the ticket before it waits, and gives it back if it is not admitted.
@@ -286,8 +290,8 @@ impl DeferralCalendar {
         }
     }
 
-    /// Takes over the capacity, and pulls the calendar forward while the level is below Hard. To be
-    /// called once in 100 ms.
+    /// Takes over the capacity, and pulls the calendar forward while the level is below Hard. To
+    /// be called once in 100 ms.
     pub fn tick(&mut self, load: CalendarLoad, now: Timestamp) {
         self.forget(now);
         let before = self.room;

@@ -10,8 +10,8 @@ const ASKED_SECS: u64 = 10;
 
 /// The namespaces that ask for tickets, or hold tickets of seconds to come.
 ///
-/// The instants are whole seconds: a namespace that stops asking is forgotten after 10 to 11 s, also
-/// when the clock steps.
+/// The instants are whole seconds: a namespace that stops asking is forgotten after 10 to 11 s,
+/// also when the clock steps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamespaceAsks {
     asks: Vec<NamespaceAsk>,

@@ -148,7 +148,7 @@ impl Deferral {
         }
     }
 
-    /// The calendar, made if there is none yet; `None` where requests are not deferred.
+    /// The calendar, made with the first use; `None` where requests are not deferred.
     fn calendar(&mut self) -> Option<&mut DeferralCalendar> {
         // A resource that was gone and came back has another calendar, which sells numbers anew:
         // it counts as one of a later start.

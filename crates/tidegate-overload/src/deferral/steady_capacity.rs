@@ -1,10 +1,10 @@
 //! The capacity by which seconds are sold: that which a resource shows, without its noise.
 //!
-//! A rise makes room in seconds that are sold already, and the next tickets go there, before
-//! others that were sold earlier. The shown capacity trembles by a few hundredths from tick to
-//! tick, so that the order of tickets would be lost for nothing. If a tenth of all seconds gets
-//! room again, about a tenth of the pairs changes its order. In the first second of a start, when the
-//! capacity rises for good, the calendar keeps the room of what is sold instead.
+//! A rise makes room in seconds that are sold already, and the next tickets go there, before others
+//! that were sold earlier. The shown capacity trembles by a few hundredths from tick to tick, so
+//! that the order of tickets would be lost for nothing. If a tenth of all seconds gets room again,
+//! about a tenth of the pairs changes its order. In the first second of a start, when the capacity
+//! rises for good, the calendar keeps the room of what is sold instead.
 
 /// A fall by less than this part does not count.
 const FALL: f64 = 1.0 / 16.0;

@@ -1,4 +1,4 @@
-//! What is known of a ticket when its second is looked for, and the parts of a second.
+//! A ticket for which a second is looked for, and the parts of a second.
 
 use super::slot_room::tenant_part_of;
 use super::typical_cost::QUARTERS;

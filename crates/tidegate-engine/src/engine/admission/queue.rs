@@ -186,8 +186,8 @@ impl Engine {
 
     /// Lets a new request join the line of others that wait for one of its counters or for a place,
     /// so that it does not take what they wait for. Returns the request as it waits, its position,
-    /// and whether it is the first of its line. `None` if there is no such line, or no room, or if its limits refuse it
-    /// for longer than it may wait, which its attempt reports.
+    /// and whether it is the first of its line. `None` if there is no such line, or no room, or if
+    /// its limits refuse it for longer than it may wait, which its attempt reports.
     #[cold]
     fn join_line<'r>(
         &self,
@@ -582,7 +582,7 @@ impl Engine {
                 Some((Obstacle::Place(self.resource_of(request)?), until(request)))
             }
             // A feature that is off may stay so: its instant is the earliest, and nobody calls
-            // then. Whoever comes before the time of its ticket comes back, and keeps no room here.
+            // then. A caller before the time of its ticket comes back, and keeps no room here.
             (
                 Reason::Blocked
                 | Reason::StoreUnavailable

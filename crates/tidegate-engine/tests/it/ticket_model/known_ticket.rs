@@ -1,9 +1,9 @@
-//! What the model knows of one ticket.
+//! The knowledge of the model about one ticket.
 
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_engine::{Request, TicketFault};
 
-/// Who asks, and for what. A ticket is for the caller that was deferred.
+/// A caller and its request. A ticket is for the caller that was deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) namespace: &'static str,
@@ -79,10 +79,10 @@ impl KnownTicket {
     }
 }
 
-/// What the model expects of a ticket that is shown.
+/// The worth that the model expects of a ticket that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Worth {
-    /// There is none, or the class of the request is not deferred.
+    /// No ticket is shown, or the class of the request is not deferred.
     None,
     Faulty(TicketFault),
     Due,

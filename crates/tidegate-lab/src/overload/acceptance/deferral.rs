@@ -139,8 +139,8 @@ pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
 
 /// The figures of a variant under all designs, with more that have no bound.
 fn comparison(runs: &[&OverloadRun], variant: DeferralVariant) -> Vec<GateLine> {
-    type Figure = fn(&DeferralVariant, &OverloadResult) -> f64;
-    let mut figures: Vec<(&str, Figure, FigureUnit)> = vec![
+    type FigureOfRun = fn(&DeferralVariant, &OverloadResult) -> f64;
+    let mut figures: Vec<(&str, FigureOfRun, FigureUnit)> = vec![
         ("returns in a second", peak, FigureUnit::Times),
         ("part done in time", done_in_time, FigureUnit::Share),
         ("attempts after the first", attempts, FigureUnit::Times),

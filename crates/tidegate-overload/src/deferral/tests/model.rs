@@ -304,7 +304,7 @@ impl Life {
             );
             second.beyond_room += weight;
             if !is_in_namespace_part {
-                // What a namespace has beyond its part leaves the parts of others.
+                // A namespace beyond its part leaves the parts of others.
                 let all: u32 = second.by_namespace.values().map(|held| part.min(*held)).sum();
                 assert!(second.beyond_room <= all, "{second:?}: parts are sold to {namespace}");
             }
