@@ -300,19 +300,21 @@ fn a_request_with_a_ticket_waits_for_a_second_where_others_may_wait_for_less() {
     assert_eq!(stats(&world).counts.redeemed, 2);
 }
 
-/// A caller that does not wait is told so at once, and its deadline bounds the wait of one that
-/// does.
+/// A caller that does not wait is told so at once, and one that does keeps a quarter of the time
+/// until its deadline for its work.
 #[test]
-fn a_ticket_makes_no_caller_wait_that_does_not_wait_and_none_beyond_its_deadline() {
+fn a_ticket_makes_no_caller_wait_that_does_not_wait_and_none_for_all_of_its_time() {
     let world = world();
     let held = fill(&world);
     let ticket = ticket_of(&world.begin(&batch("shop")).refused());
     tick_until(&world, ticket.not_before);
     let back = batch("shop").ticket(&ticket.text);
     assert_eq!(world.begin(&back).refused().reason(), Reason::Deferred);
-    let deadline = world.now().saturating_add(SECOND / 2);
+    let deadline = world.now().saturating_add(SECOND);
     let until = world.now().saturating_add(SECOND / 4);
     let waits = world.begin(&back.may_wait_until(until).deadline(deadline)).waits();
+    world.advance(SECOND / 4);
+    let waits = world.resume(waits).waits();
     world.advance(SECOND / 2);
     let again = ticket_of(&world.resume(waits).refused());
     assert_eq!(again.text, ticket.text, "it is good still");

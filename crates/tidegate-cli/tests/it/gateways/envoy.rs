@@ -78,8 +78,12 @@ fn a_weight_of_the_request_is_charged_only_if_it_fits() {
     let Some(stand) = stand("fail-closed.yaml", "a_weight_of_the_request_is_charged_only_if_it_fits") else {
         return;
     };
-    assert_eq!(statuses(&stand, "/bulk", "ada", 5), [200, 200, 200, 429, 429]);
-    assert!(claims::has_room(&stand, &[("bulk", "ada")], 1), "one of ten is left");
+    // An hour may end between two requests, but not between those of two callers.
+    let charged = ["ada", "bob"]
+        .into_iter()
+        .find(|caller| statuses(&stand, "/bulk", caller, 5) == [200, 200, 200, 429, 429]);
+    let caller = charged.expect("three weights of three fit into ten");
+    assert!(claims::has_room(&stand, &[("bulk", caller)], 1), "one of ten is left");
 }
 
 #[test]

@@ -33,8 +33,9 @@ use crate::spent_ticket::{HeldTicket, SpentTicket};
 use crate::waiting_room::{AtTurn, CallReason, Room, RoomAnswer, Seat};
 
 /// How long a request may wait for a place with a ticket in its time, also where others of its
-/// class may wait for less: a second. Callers that wait for whole seconds, as `Retry-After` has
-/// them, come back with all the tickets of a second at once if they were refused at once.
+/// class may wait for less: a second, and at most three quarters of the time until its deadline.
+/// Callers that wait for whole seconds, as `Retry-After` has them, come back with all the tickets
+/// of a second at once if they were refused at once.
 const TICKET_WAIT: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -695,7 +696,10 @@ fn with_wait_of_ticket<'r>(
     now: Timestamp,
 ) -> Request<'r> {
     if ticket.is_some() {
-        request.may_wait_until = request.may_wait_until.max(Some(now.saturating_add(TICKET_WAIT)));
+        // A quarter of its time is left for its work.
+        let most = request.deadline.map_or(TICKET_WAIT, |deadline| deadline.saturating_since(now) * 3 / 4);
+        let until = now.saturating_add(TICKET_WAIT.min(most));
+        request.may_wait_until = request.may_wait_until.max(Some(until));
     }
     request
 }
