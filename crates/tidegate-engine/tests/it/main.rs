@@ -36,6 +36,7 @@ mod shadow_resource;
 mod shares;
 mod store_silence;
 mod streams;
+mod ticket_floods;
 mod ticket_model;
 mod tickets;
 mod undecidable_requests;

@@ -26,7 +26,7 @@ fn app() -> ResourceConfig {
     ResourceConfig::new(2).queue(QueueConfig::default()).defer(defer)
 }
 
-fn world_of(resource: &ResourceConfig) -> World {
+pub(crate) fn world_of(resource: &ResourceConfig) -> World {
     let one = Limit::new("one", bucket(1, Duration::from_hours(1)));
     let namespaces = [
         NamespaceConfig::new("shop", []),
@@ -46,11 +46,11 @@ fn world() -> World {
 }
 
 /// A request of the class that is deferred.
-fn batch(namespace: &str) -> Request<'_> {
+pub(crate) fn batch(namespace: &str) -> Request<'_> {
     Request::new(namespace, Attributes::default()).resource("app").class(Class::Sheddable).tenant("ada")
 }
 
-fn ticket_of(refusal: &Refusal) -> DeferralTicket {
+pub(crate) fn ticket_of(refusal: &Refusal) -> DeferralTicket {
     assert_eq!(refusal.reason(), Reason::Deferred, "{refusal:?}");
     let details = refusal.details.as_deref().and_then(RefusalDetails::overload).unwrap();
     let ticket = details.ticket.as_deref().unwrap().clone();
@@ -58,12 +58,12 @@ fn ticket_of(refusal: &Refusal) -> DeferralTicket {
     ticket
 }
 
-fn stats(world: &World) -> DeferralStats {
+pub(crate) fn stats(world: &World) -> DeferralStats {
     world.stats().deferral.unwrap()
 }
 
 /// An operator lets nothing but the highest class pass for a minute.
-fn close(world: &World) {
+pub(crate) fn close(world: &World) {
     let until = world.now().saturating_add(60 * SECOND);
     let pin = Event::Pin { resource: Some("app"), level: Some(Cursor::CLOSED.level()), until };
     world.engine.event(pin, world.now()).unwrap();
@@ -252,7 +252,7 @@ fn a_ticket_that_counts_for_nothing_is_counted_once_although_its_request_waits()
     drop(served);
 }
 
-fn faults(world: &World, fault: TicketFault) -> u64 {
+pub(crate) fn faults(world: &World, fault: TicketFault) -> u64 {
     world.engine.ticket_faults().into_iter().find(|(one, _)| *one == fault).unwrap().1
 }
 

@@ -73,7 +73,12 @@ impl TicketAnswer {
 
 /// A daemon with a key of tickets.
 async fn daemon() -> Daemon {
-    let daemon = Daemon::before_server(POLICY).await;
+    daemon_with("").await
+}
+
+/// A daemon with a key of tickets, whose policy has these lines more.
+async fn daemon_with(lines: &str) -> Daemon {
+    let daemon = Daemon::before_server(&format!("{POLICY}{lines}")).await;
     daemon.engine.set_ticket_keys(Some(TicketKeys::new(&[7; 32]).unwrap()));
     daemon.engine.set_ticket_issuer(TicketIssuer { member: 1, start: 1 });
     daemon
@@ -195,4 +200,36 @@ async fn every_door_defers_and_takes_the_ticket_back_in_its_time_only() {
     // The upstream of the proxy sees no ticket.
     let seen = daemon.upstream.lock().unwrap();
     assert!(!seen.is_empty() && seen.iter().all(|head| !head.contains("ticket")), "{seen:?}");
+}
+
+/// By default no attribute has more than 1 KiB.
+#[tokio::test]
+async fn a_tenant_of_2_kib_gets_a_ticket_that_counts_for_it_alone_where_attributes_may_be_as_long() {
+    let [own, other] = ["a", "b"].map(|last| "x".repeat(2_047) + last);
+    let daemon = daemon().await;
+    daemon.close();
+    for door in ["check", "reserve", "authorize", "rls", "json", "resp", "proxy"] {
+        let refused = daemon.ask_with_ticket(door, &own, None).await;
+        println!("{door} {refused:?}");
+    }
+    println!("{:?}", daemon.counts());
+    let daemon = daemon_with("http: { bounds: { attribute: 4KiB } }\n").await;
+    for door in DOORS.into_iter().filter(|door| !door.ends_with("of two")) {
+        daemon.close();
+        let first = daemon.ask_with_ticket(door, &own, None).await;
+        assert_eq!(first.reason.as_deref(), Some("deferred"), "{door}: {first:?}");
+        let ticket = first.ticket();
+        assert!((100..=256).contains(&ticket.len()), "{door}: {ticket}");
+        // The first ticket of a calendar is for the next second.
+        daemon.clock.advance(Duration::from_secs(2));
+        let refused = daemon.ask_with_ticket(door, &other, Some(ticket)).await;
+        assert_eq!((refused.is_admitted, refused.reason.as_deref()), (false, Some("deferred")), "{door}");
+        let before = daemon.counts().redeemed;
+        let back = daemon.ask_with_ticket(door, &own, Some(ticket)).await;
+        assert!(back.is_admitted, "{door}: {back:?}");
+        assert_eq!(daemon.counts().redeemed, before + 1, "{door}");
+        daemon.open();
+        daemon.clock.advance(Duration::from_secs(30));
+        drop(daemon.engine.tick(daemon.clock.now()));
+    }
 }

@@ -56,6 +56,7 @@ mod store;
 mod store_out_of_memory;
 mod ticket_fleet;
 mod ticket_keys;
+mod ticket_reloads;
 mod tickets;
 mod tls;
 mod unix_socket;

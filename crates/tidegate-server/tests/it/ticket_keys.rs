@@ -14,11 +14,11 @@ use crate::client::{Answer, Client};
 use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::{START, memory_store};
 
-const KEYS: [&str; 2] =
+pub(crate) const KEYS: [&str; 2] =
     ["QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=", "QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI="];
 
 /// A namespace and a resource with one place, with these settings of `defer` beside the classes.
-fn deferring(rest: &str) -> String {
+pub(crate) fn deferring(rest: &str) -> String {
     format!(
         "  api: {{ limits: [] }}\nresources: {{ app: {{ concurrency: 1, defer: {{ classes: [sheddable]{rest} }} }} }}\n"
     )
@@ -30,12 +30,12 @@ fn instant(text: &str) -> Timestamp {
 }
 
 /// A ticket as an answer shows it.
-struct Ticket {
-    text: String,
-    not_before: Timestamp,
+pub(crate) struct Ticket {
+    pub(crate) text: String,
+    pub(crate) not_before: Timestamp,
 }
 
-fn ticket_of(answer: &Answer) -> Ticket {
+pub(crate) fn ticket_of(answer: &Answer) -> Ticket {
     let body = answer.json();
     assert_eq!((answer.status, &body["reason"]), (503, &json!("deferred")), "{answer:?}");
     let text = body["ticket"].as_str().unwrap().to_owned();
@@ -51,7 +51,7 @@ fn body(ticket: Option<&str>) -> String {
 }
 
 /// A daemon that answers over HTTP.
-trait Door {
+pub(crate) trait Door {
     async fn door(&self) -> Client;
 
     /// Asks for a place, with a ticket or without, and gives it back.
