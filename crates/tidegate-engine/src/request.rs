@@ -68,7 +68,8 @@ pub struct Request<'a> {
     /// [`operation_or_feature`](Request::operation_or_feature).
     pub operation: Option<&'a str>,
     /// Until when it may wait, for a limit or for a place, instead of being refused. `None`, the
-    /// default: it does not wait.
+    /// default: it does not wait. With a ticket in its time it may wait for up to a second for its
+    /// place, also if this instant is earlier, or has passed.
     pub may_wait_until: Option<Timestamp>,
     /// The memory in bytes that its caller holds while it waits, such as the head of an HTTP
     /// request and the buffers of its connection; the waiting room bounds the sum of these and of

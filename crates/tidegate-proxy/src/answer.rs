@@ -297,7 +297,8 @@ async fn decide<D: DecisionPoint>(
     let parts = access.as_ref().map(AccessValues::parts);
     let (mut request, wait) =
         decisions.complete(policy, request, claimed, config.class.default, parts, config.wait)?;
-    let (decision, waited) = if wait.is_zero() {
+    // A caller with a ticket in its time waits for its place, also on a route without `wait`.
+    let (decision, waited) = if wait.is_zero() && request.ticket.is_none() {
         (driver.decide(policy.as_ref(), &request).await, Duration::ZERO)
     } else {
         request.may_wait_until = Some(read_at.saturating_add(wait));

@@ -106,7 +106,8 @@ impl Settings {
             request.deadline = Some(now.saturating_add(timeout));
         }
         let wait = self.waits[request.class as usize];
-        if !wait.is_zero() {
+        // A caller with a ticket in its time waits for its place, also where no other one waits.
+        if !wait.is_zero() || request.ticket.is_some() {
             request.may_wait_until = Some(now.saturating_add(wait));
         }
         let step = engine.admit(&request, now).map_err(|error| fault_of(&error))?;

@@ -300,6 +300,30 @@ fn a_request_with_a_ticket_waits_for_a_second_where_others_may_wait_for_less() {
     assert_eq!(stats(&world).counts.redeemed, 2);
 }
 
+/// As behind a route of the proxy without `wait`, whose callers could wait.
+#[test]
+fn a_caller_that_waits_for_nothing_else_waits_for_the_place_of_its_ticket() {
+    let world = world();
+    let held = fill(&world);
+    let ticket = ticket_of(&world.begin(&batch("shop")).refused());
+    let now = world.now();
+    let early = batch("shop").ticket(&ticket.text).may_wait_until(now);
+    assert_eq!(world.begin(&early).refused().reason(), Reason::Deferred);
+    tick_until(&world, ticket.not_before);
+    let patient = |request| Request::may_wait_until(request, world.now());
+    let waits = world.begin(&patient(batch("shop").ticket(&ticket.text))).waits();
+    // A ticket that counts for nothing lets nobody wait.
+    assert_eq!(world.begin(&patient(batch("shop").ticket("nonsense"))).refused().reason(), Reason::Deferred);
+    assert_eq!(
+        world.begin(&patient(batch("blog").ticket(&ticket.text))).refused().reason(),
+        Reason::Deferred
+    );
+    world.advance(SECOND / 2);
+    drop(held);
+    drop(world.resume(waits).admitted());
+    assert_eq!(stats(&world).counts.redeemed, 1);
+}
+
 /// A caller that does not wait is told so at once, and one that does keeps a quarter of the time
 /// until its deadline for its work.
 #[test]

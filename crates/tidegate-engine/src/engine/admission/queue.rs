@@ -223,7 +223,7 @@ impl Engine {
         let counters = keys.into_iter().map(Obstacle::Counter);
         let place = self.resource_of(request).filter(|_| request.end_known);
         let ticket = located.ticket.and_then(|number| self.hold_ticket(request, number, now));
-        let request = with_wait_of_ticket(*request, ticket.as_ref(), now);
+        let request = with_wait_of_ticket(*request, ticket.is_some(), now);
         let place = place.filter(|resource| !self.is_shadow(*resource)).map(Obstacle::Place);
         let place = place.filter(|place| ticket.is_some() || !self.is_deferred_at(*place, &request));
         let obstacles: SmallVec<[Obstacle; 4]> =
@@ -328,21 +328,25 @@ impl Engine {
         let Denial { refusal, demand, seat, returns, counters, ticket } = denial;
         let demand = demand.map(Demand::unserved);
         let obstacle = self.obstacle_of(&refusal, request, now);
-        let obstacle = obstacle.filter(|(_, ask_at)| until(request) > now && *ask_at <= until(request));
+        let ticket = ticket.filter(|_| seat.is_none());
+        let is_for_place = matches!(obstacle, Some((Obstacle::Place(_), _)));
+        let request = &with_wait_of_ticket(*request, is_for_place && ticket.is_some(), now);
+        let until = until(request);
+        // A request that waits for a place is called: it does not ask again by itself.
+        let obstacle = obstacle.map(|(obstacle, at)| (obstacle, if is_for_place { until } else { at }));
+        let obstacle = obstacle.filter(|(_, ask_at)| until > now && *ask_at <= until);
         let (Some((obstacle, ask_at)), Ok(gate)) = (obstacle, self.gate(request.namespace)) else {
             if let Some(seat) = seat {
                 seat.refused();
             }
             return self.refuse_finally(refusal, request, demand, now);
         };
-        let ticket =
-            ticket.filter(|_| seat.is_none()).and_then(|number| self.hold_ticket(request, number, now));
-        if seat.is_none() && ticket.is_none() && self.is_deferred_at(obstacle, request) {
+        let (had_ticket, ticket) =
+            (ticket.is_some(), ticket.and_then(|number| self.hold_ticket(request, number, now)));
+        let is_deferred = had_ticket || self.is_deferred_at(obstacle, request);
+        if seat.is_none() && ticket.is_none() && is_deferred {
             return self.refuse_finally(refusal, request, demand, now);
         }
-        let request = &with_wait_of_ticket(*request, ticket.as_ref(), now);
-        let until = until(request);
-        let ask_at = if matches!(obstacle, Obstacle::Place(_)) { until } else { ask_at };
         let answer = if let Some(mut seat) = seat {
             let is_next = seat.moved(obstacle, returns, now);
             RoomAnswer::Waits { seat, is_next }
@@ -688,14 +692,10 @@ pub(crate) fn until(request: &Request<'_>) -> Timestamp {
     request.may_wait_until.unwrap_or(Timestamp::MIN).min(latest)
 }
 
-/// The same request, which may wait for at least [`TICKET_WAIT`] with this ticket, if it may wait
+/// The same request, which may wait for at least [`TICKET_WAIT`] with a ticket, if its caller waits
 /// at all.
-fn with_wait_of_ticket<'r>(
-    mut request: Request<'r>,
-    ticket: Option<&HeldTicket>,
-    now: Timestamp,
-) -> Request<'r> {
-    if ticket.is_some() {
+fn with_wait_of_ticket(mut request: Request<'_>, has_ticket: bool, now: Timestamp) -> Request<'_> {
+    if has_ticket && request.may_wait_until.is_some() {
         // A quarter of its time is left for its work.
         let most = request.deadline.map_or(TICKET_WAIT, |deadline| deadline.saturating_since(now) * 3 / 4);
         let until = now.saturating_add(TICKET_WAIT.min(most));
