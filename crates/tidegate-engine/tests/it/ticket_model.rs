@@ -192,8 +192,8 @@ impl Life {
         self.ask(caller, Some(Shown { id, text, is_damaged: false }));
     }
 
-    /// Somebody shows a ticket of another request, or no ticket at all; that of its bearer stays as
-    /// good as it was.
+    /// A caller shows a ticket of another request, or a damaged one. The ticket keeps its worth for
+    /// its bearer.
     fn show_a_bad_one(&mut self) {
         let Some(id) = self.any_ticket() else { return };
         let KnownTicket { mut text, bearer, .. } = self.tickets[&id].clone();
@@ -358,7 +358,7 @@ impl Life {
                         self.saw("denied by a limit");
                     }
                 }
-                // One that comes early is no new demand.
+                // The return of an early ticket is no new demand.
                 let is_deferred = refusal.reason() == Reason::Deferred && !is_early;
                 self.resources[caller.resource].deferred += u64::from(is_deferred);
                 self.refused(&refusal, &caller, shown.as_ref(), worth);

@@ -9,3 +9,4 @@ mod overload;
 mod overload_command;
 mod overload_deferral;
 mod overload_features;
+mod overload_gate;

@@ -1,26 +1,10 @@
 //! E4 to E6 as far as the gate has the time: the product alone, one seed that nothing was tuned
 //! with, a tenth of a day.
 
-use tidegate_lab::overload::{FEATURE_DESIGNS, OverloadExperiment, report};
-use tidegate_sim::kit::GateOutcome;
+use tidegate_lab::overload::{FEATURE_DESIGNS, OverloadExperiment};
 use tidegate_sim::overload::simulate;
 
-const SEED: u64 = 404;
-
-/// Runs an experiment, and wants each of its lines that is judged to pass, `lines` of them.
-fn assert_passes(experiment: OverloadExperiment, lines: usize) {
-    let scenarios = experiment.gate_scenarios(SEED);
-    let runs = scenarios.iter().map(|scenario| simulate(scenario).expect("the scenario is in range"));
-    let report = report(runs.collect());
-    let judged = report.gate.iter().filter(|line| line.outcome != GateOutcome::NotJudged);
-    let own = judged.clone().filter(|line| line.experiment == experiment.name()).count();
-    assert_eq!(own, lines, "seed {SEED}: {report}");
-    let failed: Vec<String> = judged
-        .filter(|line| line.outcome == GateOutcome::Fail)
-        .map(|line| format!("{}: {} ({})", line.what, line.figure, line.bound))
-        .collect();
-    assert_eq!(failed, Vec::<String>::new(), "seed {SEED}");
-}
+use crate::overload_gate::{SEED, assert_passes};
 
 #[test]
 fn a_feature_makes_room_at_t1_and_is_back_at_t2_while_all_else_goes_on_as_normal() {
