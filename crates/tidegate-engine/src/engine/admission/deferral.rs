@@ -38,7 +38,7 @@ impl Engine {
         let presented = request.ticket.and_then(|_| self.open_ticket(request).ok());
         let presented = presented.and_then(|terms| {
             let state = resource.look_at_ticket(terms.number, (terms.not_before, terms.expires), now);
-            // One that was spent counts for nothing.
+            // A spent ticket counts for nothing.
             (!matches!(state, TicketState::Spent | TicketState::NoRoom)).then_some((terms, state))
         });
         if let Some((terms, state)) = &presented

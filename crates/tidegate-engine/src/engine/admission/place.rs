@@ -43,7 +43,7 @@ pub(crate) fn step(
         Err(shed) => return Err(Stop::Refuse(Some(shed_by(request.namespace, &shed, request)))),
     };
     let shed = match mode {
-        // Nobody would give its place back: it is paced instead.
+        // The end of its work is not reported, so it is paced and takes no place.
         Mode::Charge if !request.end_known => {
             let shed = match ticket {
                 Some(number) if !waited.had_ticket => pace_ticket(overload, record, *number, holds, now),

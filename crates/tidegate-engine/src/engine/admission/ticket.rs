@@ -42,22 +42,8 @@ fn presented(engine: &Engine, located: &mut Located<'_, '_>, mode: Mode, now: Ti
     }
     // A request that has waited has shown its ticket before.
     let is_new = mode == Mode::Charge && !waited.is_offered;
-    let terms = match engine.open_ticket(request) {
-        Ok(terms) => terms,
-        Err(fault) => {
-            if is_new {
-                engine.shared.tickets.count_fault(fault);
-            }
-            return Ok(());
-        }
-    };
-    let (number, times) = (terms.number, (terms.not_before, terms.expires));
-    let ticket_now = engine.ticket_time(now);
-    let state = if is_new {
-        resource.present_ticket(number, times, ticket_now)
-    } else {
-        resource.look_at_ticket(number, times, ticket_now)
-    };
+    let Some((terms, state)) = engine.ticket_state(request, resource, is_new, now) else { return Ok(()) };
+    let number = terms.number;
     match state {
         // It came in time and has waited since: its own wait has spent the ticket.
         _ if waited.had_ticket => count_with_ticket(record, ticket, number),
@@ -123,13 +109,34 @@ impl Engine {
         if request.ticket.is_none() || !resource.defers(request.class) {
             return;
         }
-        match self.open_ticket(request) {
-            Ok(terms) => {
-                let times = (terms.not_before, terms.expires);
-                resource.present_ticket(terms.number, times, self.ticket_time(now));
+        self.ticket_state(request, resource, true, now);
+    }
+
+    /// The ticket that a request presents and its worth at the resource, counted if it is new;
+    /// `None` for a ticket with a fault.
+    fn ticket_state(
+        &self,
+        request: &Request<'_>,
+        resource: &Resource,
+        is_new: bool,
+        now: Timestamp,
+    ) -> Option<(TicketTerms, TicketState)> {
+        let terms = match self.open_ticket(request) {
+            Ok(terms) => terms,
+            Err(fault) => {
+                if is_new {
+                    self.shared.tickets.count_fault(fault);
+                }
+                return None;
             }
-            Err(fault) => self.shared.tickets.count_fault(fault),
-        }
+        };
+        let (times, now) = ((terms.not_before, terms.expires), self.ticket_time(now));
+        let state = if is_new {
+            resource.present_ticket(terms.number, times, now)
+        } else {
+            resource.look_at_ticket(terms.number, times, now)
+        };
+        Some((terms, state))
     }
 
     /// The terms of the ticket that a request presents; no ticket opens without keys.
