@@ -81,6 +81,12 @@ impl Timestamp {
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// The time between the two instants, whichever is earlier.
+    #[must_use]
+    pub const fn abs_diff(self, other: Self) -> Duration {
+        Duration::from_nanos(self.0.abs_diff(other.0))
+    }
 }
 
 /// Whole nanoseconds of `duration`, saturating at `u64::MAX` (584 years).
@@ -133,6 +139,16 @@ const fn civil_date(days: u64) -> (u64, u64, u64) {
 #[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_instants_are_as_far_apart_as_one_is_later_than_the_other() {
+        let (earlier, later) = (Timestamp::from_secs(7), Timestamp::from_secs(9));
+        assert_eq!(
+            (earlier.abs_diff(later), later.abs_diff(earlier)),
+            (Duration::from_secs(2), Duration::from_secs(2))
+        );
+        assert_eq!(earlier.abs_diff(earlier), Duration::ZERO);
+    }
 
     #[test]
     fn instants_saturate_at_both_ends() {

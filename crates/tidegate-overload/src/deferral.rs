@@ -11,7 +11,7 @@ pub(crate) mod deferral_config;
 pub(crate) mod foreign_tickets;
 pub(crate) mod forgotten_slots;
 pub(crate) mod namespace_asks;
-pub(crate) mod namespace_sketch;
+pub(crate) mod namespace_weights;
 pub(crate) mod part_hints;
 pub(crate) mod pulled_front;
 pub(crate) mod resource_deferral;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
-use super::namespace_sketch::NamespaceSketch;
+use super::namespace_weights::NamespaceWeights;
 use super::spent_bits::{SpentBits, bytes_of_tickets};
 use super::tenant_sketch::TenantSketch;
 use super::ticket_number::{Booking, SLOT_TICKETS_MAX, TICKET_VALID, TicketIssuer, TicketNumber};
@@ -22,10 +22,10 @@ const GOLDEN_NANOS: u64 = 618_033_989;
 pub(crate) struct BookedSlot {
     second: u64,
     tenants: TenantSketch,
-    /// The weights of tenants that were sold beyond the room, where namespaces share the slot: a
-    /// tenant of one namespace has no counter here in common with all that another one invents.
+    /// The weights that tenants were sold beyond the room. They count where namespaces share the
+    /// slot: a namespace that invents tenants fills fewer of these counters for the others.
     tenants_beyond: TenantSketch,
-    namespaces: NamespaceSketch,
+    namespaces: NamespaceWeights,
     spent_bits: SpentBits,
     tickets: u16,
     spent: u16,
@@ -42,7 +42,7 @@ impl BookedSlot {
             second,
             tenants: TenantSketch::new(),
             tenants_beyond: TenantSketch::new(),
-            namespaces: NamespaceSketch::new(),
+            namespaces: NamespaceWeights::new(),
             spent_bits: SpentBits::default(),
             tickets: 0,
             spent: 0,

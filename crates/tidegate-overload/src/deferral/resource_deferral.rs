@@ -122,21 +122,18 @@ impl Deferral {
         }
     }
 
-    /// Whether the work since the last tick counts as well, by [`Deferral::begin`].
-    pub(crate) fn is_first(&self) -> bool {
-        self.capacity.is_first()
+    /// Whether the work since the last tick counts as well now, by [`Deferral::begin`].
+    pub(crate) fn looks_at_start(&self, now: Timestamp) -> bool {
+        let is_early = |begun: Timestamp| now.abs_diff(begun) < LOOK;
+        self.capacity.is_first() && !(self.capacity.has_ended() && self.begun.is_some_and(is_early))
     }
 
     /// Takes in the work that has ended since the last tick, before a sale of a resource whose work
     /// has just begun.
     pub(crate) fn begin(&mut self, ended: (u64, u64), shown: ShownUse, now: Timestamp) {
-        let since = |then: Option<Timestamp>| then.map(|then| now.saturating_since(then));
-        if self.capacity.has_ended() && since(self.begun).is_some_and(|passed| passed < LOOK) {
-            return;
-        }
         self.begun = Some(now);
         // A resource without a tick has begun within the last one.
-        let since_tick = since(self.ticked).unwrap_or(TICK);
+        let since_tick = self.ticked.map_or(TICK, |ticked| now.saturating_since(ticked));
         self.capacity.begin(ended, shown, since_tick);
         self.steady.release();
         if let Some(calendar) = &mut self.calendar {
@@ -253,4 +250,25 @@ pub(crate) fn deferral_word(config: Option<&DeferralConfig>, is_hard: bool) -> u
     let Some(config) = config else { return 0 };
     let classes = Class::ALL.into_iter().filter(|class| config.takes(*class));
     classes.fold(if is_hard { HARD } else { 0 }, |word, class| word | 1 << class as u8)
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_looked_at_every_10_ms_and_at_once_when_the_clock_was_set_back() {
+        let mut deferral = Deferral::new(Some(DeferralConfig::new([Class::Sheddable])));
+        let now = Timestamp::from_secs(1_800_000_000);
+        let shown = ShownUse { places: 10, in_flight: 10, in_use: 1.0 };
+        assert!(deferral.looks_at_start(now));
+        deferral.begin((0, 0), shown, now);
+        assert!(deferral.looks_at_start(now), "no work has ended yet");
+        deferral.begin((4, 4_000), shown, now);
+        let after = |millis| now.saturating_add(Duration::from_millis(millis));
+        assert!(!deferral.looks_at_start(now) && !deferral.looks_at_start(after(9)));
+        assert!(deferral.looks_at_start(after(10)));
+        assert!(deferral.looks_at_start(now.saturating_sub(Duration::from_hours(1))));
+    }
 }

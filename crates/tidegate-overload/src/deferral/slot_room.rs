@@ -60,10 +60,7 @@ impl SlotRoom {
     /// Takes over the capacity that a sale shows, in requests a second.
     pub(crate) fn sale(&mut self, share: Share, capacity: f64, now: Timestamp) {
         let room = room_of(share, capacity);
-        let is_held = self.taken_over.is_some_and(|at| {
-            let apart = now.saturating_since(at).max(at.saturating_since(now));
-            apart < CAPACITY_HELD
-        });
+        let is_held = self.taken_over.is_some_and(|at| now.abs_diff(at) < CAPACITY_HELD);
         if !is_held {
             self.tick(share, capacity, now);
         } else if room < self.room {

@@ -28,7 +28,7 @@ impl Resource {
     /// of tickets here, on the [clock of tickets](crate::TicketClock).
     pub fn sell_ticket(&self, ask: TicketAsk, now: Timestamp) -> Option<Booking> {
         let mut deferral = lock(&self.deferral);
-        if deferral.is_first() {
+        if deferral.looks_at_start(now) {
             deferral.begin(self.namespaces.ended_since_tick(), self.shown_use(1.0), now);
         }
         deferral.sell(ask, self.in_flight.max(), now)

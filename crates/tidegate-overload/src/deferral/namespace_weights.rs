@@ -12,12 +12,12 @@ const BUCKETS: usize = 16;
 /// slot are apart in the next. Beside the weight of all tickets of a bucket stands the weight of
 /// its tenants, each counted up to its part: that much of the namespace's part is really taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NamespaceSketch {
+pub(crate) struct NamespaceWeights {
     held: [u16; BUCKETS],
     by_tenants: [u16; BUCKETS],
 }
 
-impl NamespaceSketch {
+impl NamespaceWeights {
     /// The counters of a slot of which no ticket is sold.
     pub(crate) const fn new() -> Self {
         Self { held: [0; BUCKETS], by_tenants: [0; BUCKETS] }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_bucket_counts_up_to_the_part_and_its_namespace_is_a_holder_before_it_holds_anything() {
         let slot = (0..9).find(|slot| bucket_of(1, *slot) != bucket_of(2, *slot)).unwrap();
-        let mut sketch = NamespaceSketch::new();
+        let mut sketch = NamespaceWeights::new();
         assert_eq!((sketch.effective(100), sketch.holders_with(1, slot)), (0, 1));
         (0..100).for_each(|_| sketch.add(1, slot, 8, 3));
         assert_eq!((sketch.weights(1, slot), sketch.weights(2, slot)), ((800, 300), (0, 0)));
