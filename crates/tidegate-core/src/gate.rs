@@ -52,7 +52,7 @@ pub use explain::{
 pub use leased::{LeasedLimit, StoreName};
 pub use located::LocatedRequest;
 pub use located_counters::LocatedCounters;
-pub use operations::{Peek, TableFull};
+pub use operations::{MetLimit, Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
 pub use store_limits::{CounterPlace, ExactLimit, LocalLimit, Located};
 

@@ -49,6 +49,8 @@ mod holder;
 mod ledger;
 mod message;
 mod phase;
+mod remote;
+mod remote_obstacle;
 mod terms;
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
@@ -60,6 +62,10 @@ pub use fault::Fault;
 pub use holder::{Holder, Share, Stamp, Take};
 pub use ledger::{AskOutcome, HolderView, Ledger, Movement, Unreadable};
 pub use message::{Ask, Epoch, Grant, HolderName};
+pub use remote::{Assignment, LEASE_MARGIN, RemoteBucket, RemoteStep, TAKEN_WITHIN, TokenBucket};
+pub use remote_obstacle::{
+    REMOTE_BURST_MIN, REMOTE_RATE_MAX, REMOTE_UNIT_MAX, RemoteObstacle, remote_obstacle,
+};
 pub use terms::{Terms, TermsError};
 
 /// The most holders with a lease on one key. A further holder gets only tokens for its waiting
@@ -101,6 +107,13 @@ pub const DRIFT: u32 = 32;
 /// The largest integer that every store counts exactly: 2^53 - 1, as far as a double tells integers
 /// apart.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
+
+/// The longest lease that an [`Ask`] may ask for: 90 s.
+pub const LIFETIME_MAX: Duration = Duration::from_secs(90);
+
+/// After so long without an ask a lease with a [lifetime](Ask::lifetime) may be taken over by
+/// another holder of the same member: 6 s, an Envoy's report and one second.
+pub const REPLACED_AFTER: Duration = Duration::from_secs(6);
 
 /// The most tokens in one grant.
 const LENT_MAX: u64 = (1 << 31) - 1;

@@ -82,6 +82,10 @@ pub struct Limit {
     /// part; see [`Algorithm::divided`] and `GateBuilder::members`. Only of a limit with
     /// [`Consistency::Local`].
     pub is_divided: bool,
+    /// Whether an engine may lend it, with [`Consistency::Leased`] in place of
+    /// [`Consistency::Local`], once others than this member hold parts of it: where it is decided
+    /// was left open. A gate alone does not use it.
+    pub is_lendable: bool,
     /// The first problem with its settings, which a gate reports when it is built.
     problem: Option<LimitProblem>,
 }
@@ -114,6 +118,7 @@ impl Limit {
             on_store_failure: OnStoreFailure::default(),
             lease_period: Terms::PERIOD,
             is_divided: false,
+            is_lendable: false,
             problem: None,
         }
     }
@@ -225,6 +230,13 @@ impl Limit {
     #[must_use]
     pub fn divided(mut self) -> Self {
         self.is_divided = true;
+        self
+    }
+
+    /// Leaves open where it is decided, so that an engine may [lend](Limit::is_lendable) it.
+    #[must_use]
+    pub fn lendable(mut self) -> Self {
+        self.is_lendable = true;
         self
     }
 

@@ -535,6 +535,15 @@ impl KeyTable {
         }
     }
 
+    /// Units used of the bucket of an entry, rounded up; 0 where it has none.
+    pub(super) fn used_in_bucket(&self, entry: Entry, now: Timestamp) -> u64 {
+        let found = entry.spec().and_then(|number| self.specs.get(number));
+        match found.as_ref().and_then(|found| found.spec()) {
+            Some(Spec::Algorithm(Algorithm::Bucket(bucket))) => bucket.used(entry.state(), now),
+            _ => 0,
+        }
+    }
+
     /// Gives `cost` units back to a probe's counter; never more than are used.
     pub(super) fn refund_units(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
         loop {

@@ -5,6 +5,7 @@ use super::build::Compiled;
 use super::permit::LimitStatus;
 use super::probe::{Answer, LocatedCounter, Probe, Probes};
 use super::unread_refusal::RefusalNumbers;
+use crate::Limit;
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
@@ -28,6 +29,20 @@ pub struct Peek<'a> {
 pub struct TableFull {
     /// When the first of the keys in the way drains.
     pub until: Timestamp,
+}
+
+/// A limit that a request meets, wherever it is decided.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct MetLimit<'a> {
+    /// The limit.
+    pub limit: &'a Limit,
+    /// Its algorithm, with the numbers for this key.
+    pub algorithm: &'a Algorithm,
+    /// The key as a seeded fingerprint, as [`CounterPlace::key`](super::CounterPlace::key).
+    pub key: u64,
+    /// The first instant at which the key is no longer blocked here, if it is.
+    pub blocked_until: Option<Timestamp>,
 }
 
 impl Gate {
@@ -153,6 +168,24 @@ impl Gate {
         let Keyed::On(key) = compiled.key(&values) else { return Ok(false) };
         self.block_key(compiled, key, until, now).map_err(|until| TableFull { until })?;
         Ok(true)
+    }
+
+    /// The limits that a request meets, wherever they are decided, with the numbers of its plan or
+    /// override.
+    pub fn met_limits<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        now: Timestamp,
+    ) -> Vec<MetLimit<'a>> {
+        let values = self.names.values(attributes.into());
+        let plan = self.plan_of(&values);
+        let met = self.limits.iter().filter(|compiled| compiled.matches(&values)).filter_map(|compiled| {
+            let Keyed::On(key) = compiled.key(&values) else { return None };
+            let (algorithm, _) = self.numbers(compiled, &values, plan, now)?;
+            let blocked_until = if compiled.has_blocks() { self.blocked_until(key, now) } else { None };
+            Some(MetLimit { limit: &compiled.limit, algorithm, key: key.0, blocked_until })
+        });
+        met.collect()
     }
 
     /// The limits under which a request has a counter, or the one called `limit` by the attributes

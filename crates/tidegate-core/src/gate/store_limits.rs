@@ -103,6 +103,33 @@ impl KeyTable {
     pub fn forget_key(&self, key: u64, now: Timestamp) {
         self.forget(KeyHash(key), now);
     }
+
+    /// Moves the usage of the bucket of a key, by its [fingerprint](CounterPlace::key), to wherever
+    /// `book` books it: `book` is called with units that are used, and once all of them are booked
+    /// the counter is empty. Does nothing where nothing is used. An error of `book` leaves the
+    /// counter as it is.
+    ///
+    /// A charge that is made meanwhile is booked as well, or stays in the counter.
+    pub fn move_usage<E>(
+        &self,
+        key: u64,
+        now: Timestamp,
+        mut book: impl FnMut(Cost) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut booked = 0;
+        loop {
+            let entry = self.look(KeyHash(key));
+            let used = self.used_in_bucket(entry, now);
+            if let Some(more) = Cost::new(used.saturating_sub(booked)) {
+                book(more)?;
+                booked = used;
+            }
+            // Fails where another thread has charged the key since; its units are booked next.
+            if used == 0 || self.clear(entry).is_ok() {
+                return Ok(());
+            }
+        }
+    }
 }
 
 impl Gate {

@@ -4,6 +4,7 @@ mod changes;
 mod endings;
 mod explanations;
 mod located;
+mod moved_usage;
 mod operations;
 mod plans;
 mod reclamation;

@@ -27,4 +27,10 @@ pub enum Fault {
     ShareOfOne,
     /// A member admits nothing alone.
     NothingAlone,
+    /// A peer's bucket is made larger by tokens that were not granted.
+    IncreaseNotGranted,
+    /// The lease behind an assignment ends with it, although the peer may have taken it later.
+    LeaseEndsWithAssignment,
+    /// A bucket after a denial begins full without a grant of its tokens.
+    FullAfterDenial,
 }

@@ -642,6 +642,7 @@ impl Holder {
             need_min: 0,
             is_leaving: false,
             gives_up: false,
+            lifetime: Duration::ZERO,
         }
     }
 }

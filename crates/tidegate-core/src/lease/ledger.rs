@@ -566,6 +566,11 @@ impl Ledger {
         self.used
     }
 
+    /// The fastest that all holders together may spend, in tokens each period.
+    pub(super) fn rates_out(&self, now: Timestamp) -> u64 {
+        self.leases.iter().map(|lease| lease.fastest(micros(now))).sum()
+    }
+
     /// [`Ledger::used`], of a record that may be of another epoch.
     pub(super) fn used_in(&self, now: Timestamp, terms: &Terms, epoch: &Epoch) -> u64 {
         let begun = (self.epoch != epoch.number).then(|| Self::begin(terms, epoch));

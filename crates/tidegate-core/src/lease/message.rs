@@ -61,6 +61,14 @@ pub struct Ask {
     /// Whether the rate of its lease ends with this ask, as the rate is far above the demand.
     /// Tokens in hand stay.
     pub gives_up: bool,
+    /// How long the lease that answers it lasts, whatever the period of the limit; up to
+    /// [`LIFETIME_MAX`](super::LIFETIME_MAX). Zero: as long as the ledger finds right.
+    ///
+    /// For a [`RemoteBucket`](super::RemoteBucket), whose tokens are spent elsewhere. Its rate is
+    /// counted in tokens each period like any other, its demand is never too low for a rate, and it
+    /// takes over the leases of its `member` that have not been renewed for
+    /// [`REPLACED_AFTER`](super::REPLACED_AFTER).
+    pub lifetime: Duration,
 }
 
 impl Ask {
@@ -92,7 +100,13 @@ impl Ask {
             need_min: need,
             is_leaving: false,
             gives_up: false,
+            lifetime: Duration::ZERO,
         }
+    }
+
+    /// Whether the tokens are spent elsewhere than where the ask is made.
+    pub(super) const fn is_remote(&self) -> bool {
+        !self.lifetime.is_zero()
     }
 }
 

@@ -271,6 +271,12 @@ impl Terms {
         (self.quota() / UNLEASED_PART).max(UNLEASED_PER_S * self.period_us / 1_000_000).min(self.quota())
     }
 
+    /// Units of a period that are never leased to a remote holder: a 64th, and at least one. More
+    /// would be of no use to Envoys, which spend by their rates.
+    pub(super) fn unleased_remote(&self) -> u64 {
+        (self.quota() / UNLEASED_PART).max(1).min(self.quota() / 2)
+    }
+
     /// Until when a loss in the epoch that began at `began_us` matters to the limit: of a quota
     /// until all that may have been used before has drained or its window has ended. 0 if it does
     /// not, or if the epoch begins more than a drain after `now_us`: the clock had been ahead.

@@ -16,7 +16,7 @@ use super::allocation::{Sums, Wanted, with_headroom};
 use super::{Lease, LedgerStep, Refill};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
-use crate::lease::{DEPTH, HOLDERS_MAX, PREFETCH, RECHECK, SPACING};
+use crate::lease::{DEPTH, HOLDERS_MAX, LIFETIME_MAX, PREFETCH, RECHECK, REPLACED_AFTER, SPACING};
 
 /// A holder that got less than its share asks again after this part of a period; while less than
 /// such a part of the burst is left, no holder gets this delay.
@@ -137,7 +137,10 @@ impl LedgerStep<'_> {
     }
 
     pub(super) fn ask_bucket(&mut self, refill: &Refill, ask: &Ask) -> Option<Grant> {
-        let all = self.drain(refill);
+        let mut all = self.drain(refill);
+        if ask.is_remote() && !ask.is_leaving && self.replace(ask) {
+            all = self.drain(refill);
+        }
         let known = self.ledger.leases.known_now(self.now_us, self.paid_from());
         let mut was = None;
         let (index, others) = match self.find(ask.holder) {
@@ -188,7 +191,8 @@ impl LedgerStep<'_> {
         // A number acknowledged in another epoch is of a grant that this ledger never made. The
         // last grant was never taken over, and never will be, unless it is acknowledged: the holder
         // waits for this answer only.
-        let is_acked = ask.acked == lease.seq && ask.epoch == self.ledger.epoch;
+        // Of a lease that has only just taken the place of others, no grant can be.
+        let is_acked = ask.acked == lease.seq && ask.acked > 0 && ask.epoch == self.ledger.epoch;
         match (lease.was_spot(), is_acked) {
             // A spot grant replaced no lease.
             (true, true) => {}
@@ -239,11 +243,13 @@ impl LedgerStep<'_> {
         let (now_us, period_us) = (self.now_us, self.terms.period_us);
         // The debit of its own lease is still to be made.
         let owed = self.owed(refill, others.to_come);
-        let quota = (refill.quota - self.terms.unleased()).saturating_sub(owed);
+        let is_remote = ask.is_remote();
+        let unleased = if is_remote { self.terms.unleased_remote() } else { self.terms.unleased() };
+        let quota = (refill.quota - unleased).saturating_sub(owed);
         let is_crowded = self.ledger.crowded_us > now_us;
         let quota = if is_crowded { quota / 2 } else { quota };
         let wanted = others.wanted(ask.demand, quota);
-        let is_cold = u64::from(ask.demand) < self.terms.leased_min();
+        let is_cold = !is_remote && u64::from(ask.demand) < self.terms.leased_min();
         let mut share = if is_cold { 0 } else { wanted.share(ask.demand) };
         if is_crowded {
             // The rate beyond the demand of these holders is left to holders without a place.
@@ -253,23 +259,33 @@ impl LedgerStep<'_> {
         let rate = share.min(quota.saturating_sub(others.fastest)) as u32;
         let left = self.ledger.leases[index].held;
         let free = self.free(refill, others.to_come);
-        let shorter = self.ledger.leases[index].shorter(ask, period_us, now_us);
-        let lump = self.lump(free, &wanted, &Ask { left, ..*ask }, rate, shorter == 0);
+        let keep = u32::try_from(refill.burst / (wanted.members + 1)).unwrap_or(u32::MAX);
+        let ask = &Ask { left, ..*ask };
+        let shorter = if is_remote { 0 } else { self.ledger.leases[index].shorter(ask, period_us, now_us) };
+        let lump = if is_remote {
+            self.remote_lump(free, ask, keep)
+        } else {
+            self.lump(free, &wanted, ask, rate, shorter == 0)
+        };
         // Without a token in hand a rate this low gathers none, and of a few tokens too much is
         // lost in parts. So the burst has it, for whichever holder asks next.
         let is_worthless = rate >> shorter < TRICKLE_MIN || (left + lump == 0 && self.is_too_slow(rate));
-        let rate = if is_worthless { 0 } else { rate };
+        let rate = if is_worthless && !is_remote { 0 } else { rate };
         // A spot grant is spent as soon as it is granted. Its holder still counts as a member for a
         // period.
         let is_spot = is_cold && left == 0 && u64::from(lump) <= ask.need;
-        let ttl_us = period_us
-            >> if is_spot {
-                0
-            } else if is_cold {
-                2
-            } else {
-                shorter
-            };
+        let ttl_us = if is_remote {
+            micros_of(ask.lifetime.min(LIFETIME_MAX))
+        } else {
+            period_us
+                >> if is_spot {
+                    0
+                } else if is_cold {
+                    2
+                } else {
+                    shorter
+                }
+        };
         self.hold_up(others.outstanding(period_us) + u64::from(left));
         let lease = &mut self.ledger.leases[index];
         (lease.rate, lease.until_us, lease.seq, lease.demand) = (rate, now_us + ttl_us, ask.seq, ask.demand);
@@ -299,6 +315,8 @@ impl LedgerStep<'_> {
             // Others still have what this one is due.
             _ if u64::from(rate) + share / 8 < share && shorter > 0 => SPACING,
             _ if u64::from(rate) + share / 8 < share => Duration::from_micros(period_us / AGAIN).max(SPACING),
+            // Tokens in hand are of use by and by; only a holder with nothing has to ask again.
+            _ if is_remote && had > 0 => Duration::ZERO,
             0 if rate > 0 && is_scarce && shorter == 0 => SPACING,
             0 => Duration::ZERO,
             // Other holders will soon have returned or taken tokens.
@@ -310,7 +328,7 @@ impl LedgerStep<'_> {
             held,
             rate,
             ttl: Duration::from_micros(ttl_us),
-            keep: u32::try_from(refill.burst / (wanted.members + 1)).unwrap_or(u32::MAX),
+            keep,
             members: u32::try_from(wanted.members).unwrap_or(u32::MAX),
             is_scarce,
             again,
@@ -340,6 +358,62 @@ impl LedgerStep<'_> {
         let lump = ahead.saturating_sub(left).min(free / parts);
         let lump = lump.max(needed(ask, left, free));
         lump.min(self.terms.lent_max().saturating_sub(left)) as u32
+    }
+
+    /// The tokens that a remote holder gets from the burst: what it lacks of what it wants in hand,
+    /// up to an equal part with one for the next that comes.
+    fn remote_lump(&self, free: u64, ask: &Ask, keep: u32) -> u32 {
+        let need = ask.need.min(u64::from(keep.max(1)));
+        let lump = need.saturating_sub(ask.left.into()).min(free);
+        lump.min(self.terms.lent_max().saturating_sub(ask.left.into())) as u32
+    }
+
+    /// Lets a remote holder take over the leases of its member that were not renewed in time: the
+    /// peer that spends by them has come back by another stream, or has gone. Whether there were
+    /// any. The record has been drained to now, as tokens in hand hold `used` up until then.
+    ///
+    /// Their tokens in hand count as spent. Their rates count on until they end, or until the
+    /// holder says that its own grant has arrived, which then takes their place.
+    fn replace(&mut self, ask: &Ask) -> bool {
+        let (now_us, holder) = (self.now_us, ask.holder);
+        let is_stale = |lease: &Lease| {
+            lease.holder.member == holder.member
+                && lease.holder != holder
+                && lease.since_us.saturating_add(micros_of(REPLACED_AFTER)) <= now_us
+        };
+        if !self.ledger.leases.iter().any(is_stale) {
+            return false;
+        }
+        let since_us = self.paid_from();
+        let (mut rate, mut until_us, mut parts, mut spent) = (0_u64, 0, 0_u64, self.ledger.spent);
+        self.ledger.leases.retain(|lease| {
+            let is_stale = is_stale(lease);
+            if is_stale {
+                rate += lease.fastest(now_us);
+                until_us = until_us.max(lease.ends_us().1);
+                parts = parts.saturating_add(lease.to_come(since_us));
+                spent = spent.wrapping_add(lease.held);
+            }
+            !is_stale
+        });
+        self.ledger.spent = spent;
+        let index = self.find(holder).unwrap_or_else(|index| {
+            self.ledger.leases.add(index, Lease::begin(ask, spent, since_us));
+            index
+        });
+        let own = &mut self.ledger.leases[index];
+        parts = parts.saturating_add(own.to_come(since_us));
+        if own.prior_rate == 0 || own.prior_until_us <= now_us {
+            (own.prior_rate, own.prior_until_us) = (0, 0);
+        }
+        own.prior_rate = own.prior_rate.max(u32::try_from(rate).unwrap_or(u32::MAX));
+        own.prior_until_us = own.prior_until_us.max(until_us);
+        // Two rates until two ends count for more than was debited, and two for the same peer for
+        // less, as it spends by one of them.
+        let to_come = own.to_come(since_us);
+        self.debit_parts(to_come.saturating_sub(parts));
+        self.credit_parts(parts.saturating_sub(to_come));
+        true
     }
 
     /// The answer to a holder that finds no place: what waits, to be spent at once and not

@@ -1,5 +1,7 @@
 //! Records as bytes.
 
+use core::time::Duration;
+
 use proptest::prelude::*;
 
 use super::super::*;
@@ -23,6 +25,40 @@ fn a_record_that_was_written_is_read_as_it_was() {
     let bytes = ledger.to_bytes();
     assert!(bytes.len() < 60 * 92 && bytes.len() <= Ledger::BYTES_MAX);
     assert_eq!(Ledger::from_bytes(&bytes).unwrap(), ledger);
+}
+
+/// A record of the last version without lifetimes: a bucket of 100 a second with a burst of 80, of
+/// which holder 1 of member 7 and holder 2 of the last member have leases.
+const WRITTEN_BEFORE: &str = "01037000f0f0e401904ec096b102c8bbe1c9f2a2990300400007010496011211950298e1adcaf2a2\
+    99039502d89189caf2a29903c8bbe1c9f2a29903040240ffffffffffffffffff0102045a060500d0\
+    87a9caf2a299030090b884caf2a2990380e2dcc9f2a29903040230";
+
+#[test]
+fn a_record_of_a_version_without_lifetimes_is_read_and_goes_on_beside_long_leases() {
+    let bytes: Vec<u8> = (0..WRITTEN_BEFORE.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&WRITTEN_BEFORE[at..at + 2], 16).unwrap())
+        .collect();
+    let mut ledger = Ledger::from_bytes(&bytes).unwrap();
+    assert_eq!(ledger.to_bytes(), bytes);
+    let terms = Terms::from_algorithm(
+        &Algorithm::Bucket(Bucket::new(Rate::per_second(100).unwrap(), 80).unwrap()),
+        Timestamp::from_nanos(START),
+    );
+    let terms = terms.unwrap();
+    let epoch = Epoch { number: 3, began: Timestamp::from_nanos(START), is_after_loss: false };
+    let now = Timestamp::from_nanos(START).saturating_add(Duration::from_secs(11));
+    let rates: Vec<_> = ledger.holders().map(|view| (view.holder.member, view.rate)).collect();
+    assert_eq!(rates, [(7, 277), (u64::MAX, 0)]);
+    let stream = HolderName { member: 1 << 63, incarnation: 9 };
+    let lifetime = Duration::from_secs(23);
+    let ask = Ask { demand: 400, lifetime, ..Ask::first(stream, 10) };
+    let grant = ledger.ask(now, &terms, &epoch, &ask).grant.unwrap();
+    assert_eq!(grant.ttl, lifetime);
+    let until = ledger.holders().find(|view| view.holder == stream).unwrap().until;
+    assert_eq!(until, now.saturating_add(lifetime));
+    assert!(ledger.rates_out(now) <= terms.quota() && grant.rate > 0, "{grant:?}");
+    assert_eq!(Ledger::from_bytes(&ledger.to_bytes()).unwrap(), ledger);
 }
 
 #[test]

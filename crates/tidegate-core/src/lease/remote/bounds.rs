@@ -1,0 +1,30 @@
+//! Times and bounds of remote buckets.
+
+use core::time::Duration;
+
+/// Within this time a message is taken by the peer, or its stream ends: 4 s.
+pub const TAKEN_WITHIN: Duration = Duration::from_secs(4);
+
+/// So long after the time to live of an assignment its lease ends at the earliest: 5 s.
+pub const LEASE_MARGIN: Duration = Duration::from_secs(5);
+
+/// After so long a holder that was granted too little asks again, and one that had no answer: 1 s.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+
+/// A peer's bucket holds the tokens of so long a time, if there are so many.
+pub(super) const BURST_SPAN: Duration = Duration::from_secs(1);
+
+/// And so many at least.
+pub(super) const TOKENS_MIN: u32 = 2;
+
+/// A first grant is at most this part of the burst.
+pub(super) const FIRST_PART: u64 = 8;
+
+/// A demand that is not known yet counts as this part of the limit.
+pub(super) const FIRST_DEMAND: u64 = 4;
+
+/// A demand counts up to so many times the limit.
+pub(super) const DEMAND_MAX: u64 = 10;
+
+/// Tokens a period below which a limit is slow.
+pub(super) const SLOW_TOKENS: u64 = 80;
