@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use tidegate_core::algorithm::{Calendar, REPORT_DEBT_LIMITS, WindowStart};
-use tidegate_core::lease::{Ask, Grant, Terms};
+use tidegate_core::lease::{Ask, Grant, LIFETIME_MAX, Terms};
 use tidegate_core::rate::gcd;
 use tidegate_core::{Algorithm, Timestamp};
 use tidegate_store::{Grants, OnLedger};
@@ -92,7 +92,12 @@ fn write_ask(ask: &Ask, bytes: &mut Writer) {
         bytes.int(number);
     }
     bytes.double(count(ask.need)).double(count(ask.need_min));
-    bytes.byte(u8::from(ask.is_leaving) | u8::from(ask.gives_up) << 1);
+    let is_remote = !ask.lifetime.is_zero();
+    bytes.byte(u8::from(ask.is_leaving) | u8::from(ask.gives_up) << 1 | u8::from(is_remote) << 2);
+    if is_remote {
+        let lifetime = ask.lifetime.min(LIFETIME_MAX);
+        bytes.double(count(u64::try_from(lifetime.as_micros()).unwrap_or(u64::MAX)));
+    }
 }
 
 /// Units moved, units used, and the microsecond from which on none will be.
@@ -126,4 +131,43 @@ pub(crate) fn read_grant(reader: &mut Reader<'_>, grants: &mut Grants) -> Option
     (grant.again, grant.gone) = (span(reader.double()?), whole(reader.double()?));
     grants.push(Some(grant));
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::lease::HolderName;
+
+    use super::*;
+
+    fn written(ask: &Ask) -> Vec<u8> {
+        let mut bytes = Writer::default();
+        write_ask(ask, &mut bytes);
+        bytes.into_bytes()
+    }
+
+    #[test]
+    fn only_an_ask_with_a_lifetime_is_longer_than_others_and_it_asks_for_90_seconds_at_most() {
+        let ask =
+            Ask { demand: 9, gives_up: true, ..Ask::first(HolderName { member: 7, incarnation: 3 }, 2) };
+        let plain = written(&ask);
+        let mut expected = vec![0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 3];
+        for number in [ask.seq, 0, 0, 0, 0, 0, 9] {
+            expected.extend(u32::to_be_bytes(number));
+        }
+        expected.extend([2.0_f64.to_be_bytes(); 2].concat());
+        expected.push(2);
+        assert_eq!(plain, expected);
+        for (lifetime, micros) in [
+            (Duration::from_nanos(1), 0.0_f64),
+            (Duration::from_secs(23), 23e6),
+            (Duration::from_nanos(89_999_999_999), 89_999_999.0),
+            (LIFETIME_MAX, 90e6),
+            (Duration::MAX, 90e6),
+        ] {
+            expected.truncate(plain.len() - 1);
+            expected.push(6);
+            expected.extend(micros.to_be_bytes());
+            assert_eq!(written(&Ask { lifetime, ..ask }), expected, "{lifetime:?}");
+        }
+    }
 }

@@ -196,6 +196,8 @@ macro_rules! __conformance_cases {
             fixed_window_ledgers_lend_as_the_pure_code_does
             calendar_ledgers_lend_as_the_pure_code_does
             a_ledger_of_too_many_holders_serves_them_as_the_pure_code_does
+            a_ledger_of_too_many_streams_serves_them_as_the_pure_code_does
+            a_stream_takes_over_the_stale_lease_of_its_peer
             a_repeated_ask_gets_the_same_grant_and_changes_nothing
             asks_in_one_batch_are_answered_in_their_order
             an_ask_takes_effect_with_the_notes_beside_it

@@ -49,7 +49,8 @@ local function ledgers()
       local flags
       op.holder, op.seq, op.acked, op.epoch, op.left, op.returned, op.unused, op.demand, op.need, op.need_min, flags, at =
         read('>c12I4I4I4I4I4I4I4ddB', bytes, at)
-      op.is_leaving, op.gives_up = flags % 2 == 1, flags >= 2
+      op.is_leaving, op.gives_up = flags % 2 == 1, floor(flags / 2) % 2 == 1
+      if flags >= 4 then op.lifetime, at = read('>d', bytes, at) end
     elseif kind == LEDGER_REPORT or kind == LEDGER_REFUND then
       op.units, at = read('>d', bytes, at)
     end

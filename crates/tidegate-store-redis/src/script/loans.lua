@@ -10,7 +10,7 @@ local function bucket_ledger(m)
   local k, now, floor, ceil, max, min, fmod = {}, m.now, math.floor, math.ceil, math.max, math.min, math.fmod
   local T32, T53 = 4294967296, 9007199254740992
   local AGAIN, TRICKLE_MIN, SHORTEST, DEPTH, SHARE_BITS, PREFETCH, FREE_PART = 16, 4, 3, 100000, 22, 8, 64
-  local SPOT_AGAIN, SPOT_TURNS = 4, 8
+  local SPOT_AGAIN, SPOT_TURNS, UNLEASED_PART, REPLACED_AFTER = 4, 8, 64, 6000000
 
   -- The most units that are yet to trickle in after `from`, in parts of a token by the period.
   local function to_come(lease, from)
@@ -171,7 +171,7 @@ local function bucket_ledger(m)
     local released = floor(max(0, to_come(lease, lease.since) - coming) / g.period_us)
     lease.place = false
     credit_parts(g, coming)
-    local is_acked = ask.acked == lease.seq and ask.epoch == g.epoch
+    local is_acked = ask.acked == lease.seq and ask.acked > 0 and ask.epoch == g.epoch
     if lease.lump > lease.held then
       -- It was only for requests that waited, and took the place of no lease.
       if not is_acked then
@@ -224,15 +224,65 @@ local function bucket_ledger(m)
     return max(by_age, has_changed and 2 or 0)
   end
 
-  -- Gives the holder a new lease.
+  -- Lets a remote holder take over the leases of its member that were not renewed in time; whether
+  -- there were any. Their tokens in hand count as spent, their rates count on in its own lease.
+  local function replace(g, paid, ask)
+    local leases, member, own = g.leases, ask.holder:sub(1, 8), false
+    local count, kept, rate, ends, parts = #leases, 0, 0, 0, 0
+    for place = 1, count do
+      local lease = leases[place]
+      local is_own = lease.holder == ask.holder
+      if not is_own and lease.since + REPLACED_AFTER <= now and lease.holder:sub(1, 8) == member then
+        local last = lease.ends > now and lease.rate or 0
+        local prior = lease.prior_ends > now and lease.prior_rate or 0
+        rate, ends = rate + max(last, prior), max(ends, lease.ends, lease.prior_ends)
+        parts = parts + to_come(lease, paid)
+        g.spent = (g.spent + lease.held) % T32
+      else
+        kept = kept + 1
+        leases[kept] = lease
+        if is_own then own = lease end
+      end
+    end
+    if kept == count then return false end
+    for place = kept + 1, count do leases[place] = nil end
+    own = own or m.begin_lease(g, ask, paid)
+    parts = parts + to_come(own, paid)
+    if own.prior_rate == 0 or own.prior_ends <= now then own.prior_rate, own.prior_ends = 0, 0 end
+    own.prior_rate, own.prior_ends = max(own.prior_rate, min(rate, T32 - 1)), max(own.prior_ends, ends)
+    own.place = false
+    -- Two rates until two ends count for more than was debited, and two for one peer for less.
+    local more = to_come(own, paid) - parts
+    if more > 0 then debit_parts(g, more) else credit_parts(g, -more) end
+    return true
+  end
+
+  -- The tokens from the burst for an ordinary holder: for waiting requests, and those worth having
+  -- ahead.
+  local function lump_of(n, ask, left, left_over, members, rate, is_cold, is_settled)
+    local demand, soon = ask.demand, 0
+    if ask.need > 0 then
+      if members == 1 or not is_cold then soon = floor(demand / PREFETCH) end
+      soon = max(soon, floor(left_over / FREE_PART))
+    end
+    local ahead = soon
+    if not is_cold then ahead = max(soon, demand - rate, is_too_slow(n, rate) and 1 or 0) end
+    -- Where all have their shares, what is left over is not worth an ask by each.
+    local most = floor(left_over / (is_settled and 2 or members + 1))
+    return max(min(max(0, ahead - left), most), m.needed(ask, left, left_over))
+  end
+
+  -- Gives the holder a new lease. A remote holder has asked for one of some lifetime.
   local function grant(g, n, sums, paid, lease, ask)
-    local demand, need, members = ask.demand, ask.need, sums.members
+    local demand, need, members, lifetime = ask.demand, ask.need, sums.members, ask.lifetime
     local owed = max(0, g.used - n.limit - ceil(sums.to_come / g.period_us))
-    local quota = max(0, n.quota - n.unleased - owed)
+    local unleased = n.unleased
+    if lifetime then unleased = min(max(floor(n.quota / UNLEASED_PART), 1), floor(n.quota / 2)) end
+    local quota = max(0, n.quota - unleased - owed)
     local is_crowded = g.crowded > now
     if is_crowded then quota = floor(quota / 2) end
     local total = sums.demand + demand
-    local wanted, share, is_cold = m.headroom(total), 0, demand < n.leased_min
+    local wanted, share, is_cold = m.headroom(total), 0, not lifetime and demand < n.leased_min
     local is_scarce = wanted >= quota
     if not is_cold then
       if is_scarce then
@@ -245,25 +295,22 @@ local function bucket_ledger(m)
     if is_crowded then share = min(share, m.headroom(demand)) end
     local rate = min(share, max(0, quota - sums.fastest))
 
-    local left, shorter = lease.held, shorter_by(n, lease, ask)
-    local left_over = free(g, n, sums.to_come)
-    local soon = 0
-    if need > 0 then
-      if members == 1 or not is_cold then soon = floor(demand / PREFETCH) end
-      soon = max(soon, floor(left_over / FREE_PART))
+    local left, left_over, keep = lease.held, free(g, n, sums.to_come), floor(n.limit / (members + 1))
+    local shorter = lifetime and 0 or shorter_by(n, lease, ask)
+    local lump
+    if lifetime then
+      lump = min(max(0, min(need, max(keep, 1)) - left), left_over)
+    else
+      lump = lump_of(n, ask, left, left_over, members, rate, is_cold, is_scarce and shorter == 0)
     end
-    local ahead = soon
-    if not is_cold then ahead = max(soon, demand - rate, is_too_slow(n, rate) and 1 or 0) end
-    -- Where all have their shares, what is left over is not worth an ask by each.
-    local most = floor(left_over / (is_scarce and shorter == 0 and 2 or members + 1))
-    local lump = max(min(max(0, ahead - left), most), m.needed(ask, left, left_over))
     lump = min(lump, max(0, n.lent_max - left))
 
-    if floor(rate / 2 ^ shorter) < TRICKLE_MIN or (left + lump == 0 and is_too_slow(n, rate)) then rate = 0 end
+    local is_worthless = floor(rate / 2 ^ shorter) < TRICKLE_MIN or (left + lump == 0 and is_too_slow(n, rate))
+    if is_worthless and not lifetime then rate = 0 end
     -- Units for waiting requests are spent as soon as they are granted. Their holder is counted for
     -- a period all the same.
     local is_spot = is_cold and left == 0 and lump <= need
-    local ttl = floor(n.period_us / 2 ^ (is_spot and 0 or is_cold and 2 or shorter))
+    local ttl = lifetime or floor(n.period_us / 2 ^ (is_spot and 0 or is_cold and 2 or shorter))
     hold_up(g, ceil(sums.to_come / g.period_us) + sums.in_hand + left)
     lease.rate, lease.ends, lease.seq, lease.demand, lease.place = rate, now + ttl, ask.seq, demand, false
     local coming = to_come(lease, paid)
@@ -278,12 +325,14 @@ local function bucket_ledger(m)
     local again = 0
     if rate + floor(share / 8) < share then
       again = shorter > 0 and m.SPACING or max(floor(n.period_us / AGAIN), m.SPACING)
+    elseif lifetime and had > 0 then
+      again = 0
     elseif need <= had then
       if rate > 0 and is_scarce and shorter == 0 then again = m.SPACING end
     else
       again = members > 1 and m.SPACING or m.RECHECK
     end
-    return m.grant(g, ask, lump, lease.held, rate, ttl, floor(n.limit / (members + 1)), members, is_scarce, again), lump, parts
+    return m.grant(g, ask, lump, lease.held, rate, ttl, keep, members, is_scarce, again), lump, parts
   end
 
   -- The answer to a holder that finds no place: what waits, to be spent at once and not recorded.
@@ -302,6 +351,7 @@ local function bucket_ledger(m)
 
   function k.ask(g, n, ask)
     local sums, paid = drain(g, n, ask.holder)
+    if ask.lifetime and not ask.is_leaving and replace(g, paid, ask) then sums = drain(g, n, ask.holder) end
     local lease = sums.own
     if lease then
       if ask.seq <= lease.seq then

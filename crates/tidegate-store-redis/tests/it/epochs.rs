@@ -402,14 +402,17 @@ async fn a_ledger_expires_when_it_would_answer_as_none() {
     };
     let store = RedisStore::open(server.config()).unwrap();
     let minute = Duration::from_mins(1);
-    // The margin of ten seconds; a lease of a few; what it drains in.
+    // The margin of ten seconds; a lease of a few, or as long as it was asked for; what it drains
+    // in.
+    let member = ask(1, 1, 0);
     let limits = [
-        (rate(), 10_000..=18_000),
-        (Algorithm::bucket(Rate::new(10, minute).unwrap()).unwrap(), 10_000..=77_000),
-        (Algorithm::Fixed(Fixed::new(10, minute, WindowStart::FirstHit).unwrap()), 69_000..=70_000),
+        (rate(), member, 10_000..=18_000),
+        (rate(), Ask { lifetime: minute, ..member }, 69_000..=71_000),
+        (Algorithm::bucket(Rate::new(10, minute).unwrap()).unwrap(), member, 10_000..=77_000),
+        (Algorithm::Fixed(Fixed::new(10, minute, WindowStart::FirstHit).unwrap()), member, 69_000..=70_000),
     ];
-    for (index, (algorithm, kept)) in limits.into_iter().enumerate() {
-        let operation = lent(&index.to_string(), algorithm.clone(), ask(1, 1, 0));
+    for (index, (algorithm, ask, kept)) in limits.into_iter().enumerate() {
+        let operation = lent(&index.to_string(), algorithm.clone(), ask);
         store.run(&Batch::each(RequestId(1), [operation])).await.unwrap();
         let mut client = server.client();
         let names: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*g:*").query(&mut client).unwrap();

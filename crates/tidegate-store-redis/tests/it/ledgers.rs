@@ -2,16 +2,17 @@
 //! what is granted, what is said to be used, and what is kept are the same to the unit.
 //!
 //! Holders ask as holders do and as none would: asks are repeated, overtaken and lost, holders
-//! leave, come again and speak of former epochs; the numbers of limits change, the clock stands,
-//! jumps and steps back, and epochs begin. `TIDEGATE_DIFFERENTIAL` says how many operations there
-//! are, `TIDEGATE_DIFFERENTIAL_SEED` which.
+//! leave, come again and speak of former epochs; some ask for leases of a lifetime and are streams
+//! of peers, which take over each other's stale leases; the numbers of limits change, the clock
+//! stands, jumps and steps back, and epochs begin. `TIDEGATE_DIFFERENTIAL` says how many operations
+//! there are, `TIDEGATE_DIFFERENTIAL_SEED` which.
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
 use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
-use tidegate_core::lease::{Ask, Epoch, Grant, HolderName, Ledger, Terms};
+use tidegate_core::lease::{Ask, Epoch, Grant, HolderName, LIFETIME_MAX, Ledger, Terms};
 use tidegate_core::{Algorithm, Cost, Rate, Timestamp, error_chain};
 use tidegate_store::conformance::Random;
 use tidegate_store::{Batch, FleetStore as _, Key, Kind, OnLedger, Operation, RequestId, Store};
@@ -26,10 +27,15 @@ const START: u64 = 20_840 * DAY;
 struct Manner {
     back: u64,
     holders: u64,
+    /// How many peers every second holder is a stream of.
+    peers: u64,
     keys: u64,
     /// Whether all of them come at about the same time, to few limits.
     is_crowd: bool,
 }
+
+/// The family of limits whose rates are too fast for leases of 90 s.
+const FASTEST: usize = 10;
 
 fn bucket(units: u64, per: u64, burst: u64) -> Algorithm {
     let rate = Rate::new(units, Duration::from_nanos(per)).unwrap();
@@ -110,6 +116,8 @@ struct Player {
     now: u64,
     ids: u128,
     epoch: Epoch,
+    /// How often a stream took over leases of its peer: without and with one of its own.
+    replaced: [usize; 2],
 }
 
 fn begin(member: u64, incarnation: u32) -> Member {
@@ -119,6 +127,26 @@ fn begin(member: u64, incarnation: u32) -> Member {
     Member { last, tokens: 0, taken_over: 0, rate: 0 }
 }
 
+/// A stream of a peer, which has the number of its place.
+fn begin_stream(peer: u64, place: u64, incarnation: u32) -> Member {
+    let mut member = begin((1 << 32) + peer, place as u32 * 100_000 + incarnation);
+    member.last.lifetime = Duration::from_secs(23);
+    member
+}
+
+/// Mostly as long as an Envoy asks for, sometimes less than the script counts, more than there is,
+/// or none.
+fn lifetime(random: &mut Random) -> Duration {
+    match random.below(16) {
+        0 => Duration::ZERO,
+        1 => Duration::from_nanos(random.below(3000)),
+        2 => Duration::from_nanos(random.below(90 * SECOND)),
+        3 => LIFETIME_MAX,
+        4 => Duration::from_secs(100_000_000_000),
+        _ => Duration::from_secs(23),
+    }
+}
+
 /// Units moved, units used, and when none will be.
 type Usage = (u64, u64, Timestamp);
 
@@ -126,7 +154,9 @@ impl Player {
     fn turn(&mut self) {
         let micros = |nanos: u64| nanos.div_ceil(1000) * 1000;
         if self.manner.is_crowd && !self.random.once(3000) {
-            self.now += micros(self.random.below(MS));
+            // Now and then leases become stale, and ordinary ones may end.
+            let most = if self.manner.peers > 0 && self.random.once(120) { 9 * SECOND } else { MS };
+            self.now += micros(self.random.below(most));
             return;
         }
         let back = if self.manner.back > 0 { micros(self.random.below(self.manner.back)) } else { 0 };
@@ -143,10 +173,16 @@ impl Player {
         };
     }
 
-    fn ask(&mut self, key: &Key, scale: u64) -> Ask {
+    fn ask(&mut self, key: &Key, scale: u64, is_fastest: bool) -> Ask {
         let random = &mut self.random;
         let place = random.below(self.manner.holders);
-        let member = self.members.entry((key.clone(), place)).or_insert_with(|| begin(place, 1));
+        let peer = (place % 2 == 1 && !is_fastest && self.manner.peers > 0)
+            .then(|| place / 2 % self.manner.peers.max(1));
+        let begin = |incarnation| match peer {
+            Some(peer) => begin_stream(peer, place, incarnation),
+            None => begin(place, incarnation),
+        };
+        let member = self.members.entry((key.clone(), place)).or_insert_with(|| begin(1));
         let mut ask = member.last;
         match random.below(100) {
             // The same again, as far as it was sent.
@@ -156,7 +192,7 @@ impl Player {
                 return ask;
             }
             14..17 => {
-                *member = begin(place, ask.holder.incarnation + 1);
+                *member = begin(ask.holder.incarnation % 100_000 + 1);
                 ask = member.last;
             }
             // A number that no holder reports.
@@ -171,6 +207,9 @@ impl Player {
                 return ask;
             }
             _ => {}
+        }
+        if peer.is_some() {
+            ask.lifetime = lifetime(random);
         }
         ask.seq += 1;
         ask.acked = member.taken_over;
@@ -231,7 +270,7 @@ impl Player {
         };
         let cost = Cost::new(cost).unwrap();
         let on = match self.random.below(100) {
-            0..78 => OnLedger::Ask(self.ask(&key, scale)),
+            0..78 => OnLedger::Ask(self.ask(&key, scale, family == FASTEST)),
             78..84 => OnLedger::Look,
             84..89 if !self.manner.is_crowd => OnLedger::Report { cost },
             84..97 => OnLedger::Refund { cost },
@@ -293,7 +332,10 @@ impl Player {
             let ledger = &mut known.1;
             let units = match &on {
                 OnLedger::Ask(ask) => {
+                    let (had_own, before) = (ledger.has_holder(ask.holder), streams(ledger, ask, now));
                     let grant = ledger.ask(now, &terms, &self.epoch, ask).grant;
+                    let is_replaced = terms.quota() > 0 && streams(ledger, ask, now) < before;
+                    self.replaced[usize::from(had_own)] += usize::from(is_replaced);
                     grants.push(grant);
                     grant.map_or(0, |grant| u64::from(grant.lump))
                 }
@@ -327,6 +369,12 @@ impl Player {
             }
         }
     }
+}
+
+/// How many leases the other streams of the peer that asks have.
+fn streams(ledger: &Ledger, ask: &Ask, now: Timestamp) -> usize {
+    let others = ledger.holders().filter(|view| view.until > now && view.holder != ask.holder);
+    others.filter(|view| view.holder.member == ask.holder.member).count()
 }
 
 /// The numbers in a record of the pure code, which are written seven bits a byte.
@@ -433,6 +481,7 @@ async fn play(mut stand: Stand, operations: usize, seed: u64, manner: Manner) {
         now: START + 3 * SECOND,
         ids: 0,
         epoch,
+        replaced: [0; 2],
     };
     let mut names = HashMap::<Key, Vec<u8>>::new();
     let (mut done, mut asks, mut granted, mut learned, mut without_place) = (0, 0, 0, 0, 0);
@@ -504,8 +553,10 @@ async fn play(mut stand: Stand, operations: usize, seed: u64, manner: Manner) {
         "{granted} of {asks} asks were granted something"
     );
     assert!(without_place > 0 || !manner.is_crowd, "everybody found a place");
+    let replaced = player.replaced;
+    assert!(replaced.iter().all(|times| *times > 0 || manner.peers == 0), "replaced leases: {replaced:?}");
     println!(
-        "{done} operations of seed {seed:#x}, {asks} asks, {granted} granted something, {learned} losses, {without_place} without a place"
+        "{done} operations of seed {seed:#x}, {asks} asks, {granted} granted something, {learned} losses, {without_place} without a place, {replaced:?} replaced leases"
     );
 }
 
@@ -520,25 +571,38 @@ async fn run(test: &str, in_gate: u64, part: u64, manner: Manner) {
 #[tokio::test(flavor = "current_thread")]
 async fn the_script_lends_as_the_pure_code() {
     let name = "the_script_lends_as_the_pure_code";
-    run(name, 10_000, 2, Manner { back: 0, holders: 6, keys: 3, is_crowd: false }).await;
+    run(name, 10_000, 2, Manner { back: 0, holders: 6, peers: 0, keys: 3, is_crowd: false }).await;
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_script_lends_as_the_pure_code_while_the_clock_steps_back() {
     let name = "the_script_lends_as_the_pure_code_while_the_clock_steps_back";
-    run(name, 7000, 3, Manner { back: 2 * SECOND, holders: 6, keys: 3, is_crowd: false }).await;
+    run(name, 7000, 3, Manner { back: 2 * SECOND, holders: 6, peers: 1, keys: 3, is_crowd: false }).await;
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_script_lends_as_the_pure_code_while_the_clock_steps_back_by_hours() {
     let name = "the_script_lends_as_the_pure_code_while_the_clock_steps_back_by_hours";
-    run(name, 3000, 8, Manner { back: 3 * 3600 * SECOND, holders: 3, keys: 2, is_crowd: false }).await;
+    run(name, 3000, 8, Manner { back: 3 * 3600 * SECOND, holders: 3, peers: 0, keys: 2, is_crowd: false })
+        .await;
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn more_holders_than_have_a_place_are_served_as_by_the_pure_code() {
     let name = "more_holders_than_have_a_place_are_served_as_by_the_pure_code";
-    run(name, 6000, 25, Manner { back: 0, holders: 2000, keys: 1, is_crowd: true }).await;
+    run(name, 6000, 25, Manner { back: 0, holders: 2000, peers: 0, keys: 1, is_crowd: true }).await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn streams_of_peers_take_over_their_stale_leases_as_by_the_pure_code() {
+    let name = "streams_of_peers_take_over_their_stale_leases_as_by_the_pure_code";
+    run(name, 10_000, 3, Manner { back: 0, holders: 12, peers: 2, keys: 1, is_crowd: false }).await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn streams_of_peers_are_served_among_too_many_holders_as_by_the_pure_code() {
+    let name = "streams_of_peers_are_served_among_too_many_holders_as_by_the_pure_code";
+    run(name, 6000, 25, Manner { back: 0, holders: 2000, peers: 60, keys: 1, is_crowd: true }).await;
 }
 
 /// Every call brings the period of this version; a record of another is brought to it.

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
-use tidegate_core::lease::{Ask, Epoch, Grant, HOLDERS_MAX, HolderName, Ledger, Terms};
+use tidegate_core::lease::{Ask, Epoch, Grant, HOLDERS_MAX, HolderName, LIFETIME_MAX, Ledger, Terms};
 use tidegate_core::{Algorithm, Rate, Timestamp};
 
 use super::harness::ConformanceStore;
@@ -18,7 +18,13 @@ use crate::{Batch, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, S
 /// How many keys a list plays on.
 const KEYS: u64 = 3;
 /// How many holders ask for each.
-const HOLDERS: u64 = 5;
+const HOLDERS: u64 = 8;
+/// From which on they are streams of one peer, with leases of a lifetime.
+const STREAMS: u64 = 5;
+/// How long the leases of streams last.
+const LIFETIME: Duration = Duration::from_secs(23);
+/// Longer than a stream may be silent before another of its peer takes over its lease.
+const STALE: Duration = Duration::from_secs(7);
 /// The lease periods that keys change between.
 const LEASE_PERIODS: [Duration; 4] =
     [Terms::PERIOD, Terms::PERIOD_MIN, Duration::from_micros(7_000_001), Terms::PERIOD_MAX];
@@ -61,6 +67,52 @@ pub fn a_ledger_of_too_many_holders_serves_them_as_the_pure_code_does<H: Conform
             }
         }
     }
+    Ok(())
+}
+
+/// The same of streams of peers, which find the places of those that were before them.
+pub fn a_ledger_of_too_many_streams_serves_them_as_the_pure_code_does<H: ConformanceStore>(
+    trial: &Trial<'_, H>,
+) -> Passed {
+    let mut player = LedgerPlayer::new(trial, vec![buckets()[1].clone()])?;
+    for turn in 0..4 {
+        let streams = (0..HOLDERS_MAX as u64 + 20).filter(|place| turn % 2 == 0 || place % 3 > 0);
+        let asks: Vec<_> = streams
+            .map(|place| {
+                let holder = name(place / 2, 10 * turn + 1 + (place % 2) as u32);
+                Ask { demand: 20, need: 1 + place % 3, lifetime: LIFETIME, ..first(holder, 1) }
+            })
+            .collect();
+        for some in asks.chunks(Batch::OPERATIONS_MAX) {
+            player.run(some.iter().map(|ask| (0, OnLedger::Ask(*ask))).collect())?;
+            trial.advance(Duration::from_millis(20));
+        }
+        trial.advance(STALE);
+    }
+    Ok(())
+}
+
+/// A stream that takes over the lease of its peer's former one has its place and its rate, and a
+/// lease as long as it asked for.
+pub fn a_stream_takes_over_the_stale_lease_of_its_peer<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
+    let mut player = LedgerPlayer::new(trial, buckets())?;
+    let ask = |holder, seq| Ask { demand: 900, need: 20, lifetime: LIFETIME, ..first(holder, seq) };
+    let other = Ask { demand: 100, ..ask(name(2, 1), 1) };
+    let other = player.run(vec![(0, OnLedger::Ask(other))])?;
+    let given = player.run(vec![(0, OnLedger::Ask(ask(name(1, 1), 1)))])?;
+    let ([Some(_)], [Some(given)]) = (&other[..], &given[..]) else {
+        return Err(Stopped::Failed(format!("first asks were answered {other:?} and {given:?}")));
+    };
+    ensure!(given.ttl == LIFETIME, "a lease of {:?} where {LIFETIME:?} were asked for", given.ttl);
+    trial.advance(STALE);
+    let taken = player.run(vec![(0, OnLedger::Ask(ask(name(1, 2), 1)))])?;
+    let [Some(taken)] = taken[..] else {
+        return Err(Stopped::Failed(format!("a second stream was answered {taken:?}")));
+    };
+    ensure!(
+        taken.members == 2 && taken.rate >= given.rate && taken.ttl == LIFETIME,
+        "a stream that comes after another of its peer is granted {taken:?}, and the other {given:?}"
+    );
     Ok(())
 }
 
@@ -254,6 +306,11 @@ fn lendable<H: ConformanceStore>(trial: &Trial<'_, H>) -> Vec<Algorithm> {
     let all = [buckets(), fixed(WindowStart::Epoch), fixed(WindowStart::FirstHit), calendars()];
     let first = all.into_iter().filter_map(|family| family.into_iter().next());
     first.filter(|algorithm| trial.store.supports(algorithm)).collect()
+}
+
+/// The name of a holder of a list.
+fn name_at(place: u64) -> HolderName {
+    if place < STREAMS { name(place, 1) } else { name(STREAMS, place as u32 * 100_000) }
 }
 
 fn name(member: u64, incarnation: u32) -> HolderName {
@@ -482,8 +539,10 @@ impl<'t, 'h, H: ConformanceStore> LedgerPlayer<'t, 'h, H> {
                 return OnLedger::Ask(former);
             }
             Some(played) => self.next(&played, limit),
-            None => Ask { need: self.random.below(4), ..first(name(holder.1, 1), 1) },
+            None => Ask { need: self.random.below(4), ..first(name_at(holder.1), 1) },
         };
+        let lifetime = if holder.1 < STREAMS { Duration::ZERO } else { self.lifetime() };
+        let ask = Ask { lifetime, ..ask };
         let mut played = known.unwrap_or(Played { former: None, last: ask, held: 0, rate: 0, acked: 0 });
         played.former = known.map(|played| played.last);
         played.last = ask;
@@ -494,6 +553,18 @@ impl<'t, 'h, H: ConformanceStore> LedgerPlayer<'t, 'h, H> {
         }
         self.holders.insert(holder, played);
         OnLedger::Ask(ask)
+    }
+
+    /// How long a stream wants its lease to last, or a holder that no longer is one.
+    fn lifetime(&mut self) -> Duration {
+        match self.random.below(12) {
+            0 => Duration::ZERO,
+            1 => Duration::from_nanos(self.random.below(3_000)),
+            2 => LIFETIME_MAX,
+            3 => Duration::MAX,
+            4 => Duration::from_nanos(self.random.below(90_000_000_000)),
+            _ => LIFETIME,
+        }
     }
 
     fn next(&mut self, played: &Played, limit: u64) -> Ask {

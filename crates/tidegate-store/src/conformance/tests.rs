@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::Timestamp;
 
 use self::wrong::{
-    AnswersAsksAnew, ChargesOnRefusal, CountsPeeks, ForgetsIds, HalfAStep, JoinsKeys, LendsFirst,
-    LendsWithoutDebit, LosesUpdates, NoCalendars, NotesFirst, OwnClock, UndoesTwice,
+    AnswersAsksAnew, ChargesOnRefusal, CountsPeeks, ForgetsIds, HalfAStep, IgnoresLifetimes, JoinsKeys,
+    LendsFirst, LendsWithoutDebit, LosesUpdates, NoCalendars, NotesFirst, OwnClock, UndoesTwice,
 };
 use super::{Capabilities, Case, ConformanceStore, Report, run};
 use crate::{DynStore, MemoryConfig, MemoryStore, Store};
@@ -175,6 +175,21 @@ fn a_store_that_lends_without_counting_what_it_lent_as_used_is_caught() {
         &["bucket_ledgers_lend_as_the_pure_code_does", "asks_in_one_batch_are_answered_in_their_order"],
     );
     assert!(!failed(&report).contains(&"a_key_that_stands_twice_is_charged_twice_in_order"), "{report}");
+}
+
+#[test]
+fn a_store_that_lends_to_streams_as_to_others_is_caught() {
+    let report = run(&Opened::new(|clock| IgnoresLifetimes(clock.memory())));
+    assert_caught(
+        &report,
+        &[
+            "bucket_ledgers_lend_as_the_pure_code_does",
+            "a_ledger_of_too_many_streams_serves_them_as_the_pure_code_does",
+            "a_stream_takes_over_the_stale_lease_of_its_peer",
+        ],
+    );
+    let others = "a_ledger_of_too_many_holders_serves_them_as_the_pure_code_does";
+    assert!(!failed(&report).contains(&others), "{report}");
 }
 
 #[test]

@@ -206,6 +206,36 @@ fn a_ledger_is_written_and_read_again_with_everything_it_knows() {
 }
 
 #[test]
+fn a_ledger_stays_until_its_longest_lease_has_ended() {
+    let stream = Ask { lifetime: Duration::from_secs(23), ..ask(1 << 63, 1) };
+    let mut world = World::new(0);
+    let grant = world.run([asks(1, stream)]).answer.grants[0].unwrap();
+    assert!(grant.ttl == stream.lifetime && grant.rate > 0, "{grant:?}");
+    world.write();
+    let written = world.disk.values().next().unwrap().clone();
+    world.keeper = World::new(0).keeper;
+    // It is read again, and the same ask gets the same for the rest of the time.
+    world.now = after(22);
+    let again = world.run([asks(1, stream)]).answer.grants[0].unwrap();
+    assert_eq!((again.ttl, again.held, again.rate), (Duration::from_secs(1), grant.held, grant.rate));
+    let mut check = DrainCheck::new([1, 2, 3, 4]);
+    assert_eq!(check.has_drained(&written, after(22)), Ok(false));
+    let drained = check.drained_at(&written, after(22)).unwrap();
+    assert!((after(23)..after(24)).contains(&drained), "{drained}");
+    assert_eq!(check.has_drained(&written, drained), Ok(true));
+
+    // In memory it does not make room for others before that.
+    let mut held = Held::new(|_| ());
+    held.grant(0, stream, START);
+    let mut kept = 1;
+    while held.try_run(asks(kept, stream), START).is_ok() {
+        kept += 1;
+    }
+    assert!(matches!(held.try_run(asks(kept, stream), after(22)), Err(StoreError::Full { .. })));
+    held.try_run(asks(kept, stream), drained).unwrap();
+}
+
+#[test]
 fn a_clock_that_stepped_back_lends_what_was_left_and_nothing_drains_before_it_has_come_to_where_it_was() {
     let mut world = World::new(0);
     world.now = after(3600);
