@@ -21,6 +21,7 @@ mod preamble;
 mod records;
 mod redis_replies;
 mod resp;
+mod rlqs;
 mod rls;
 mod tickets;
 mod tokens;
@@ -34,6 +35,7 @@ pub use preamble::preamble;
 pub use records::records;
 pub use redis_replies::redis_replies;
 pub use resp::resp;
+pub use rlqs::rlqs;
 pub use rls::rls;
 pub use tickets::tickets;
 pub use tokens::tokens;
@@ -52,9 +54,10 @@ pub type Target = fn(&[u8]) -> Taken;
 
 /// Every target by its name, which is that of its folders under `fuzz/corpus` and
 /// `fuzz/regressions`.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("resp", resp),
     ("rls", rls),
+    ("rlqs", rlqs),
     ("envoy_files", envoy_files),
     ("policy", policy),
     ("bodies", bodies),

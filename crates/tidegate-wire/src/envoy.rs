@@ -1,14 +1,16 @@
-//! Envoy's rate limit service: its messages, and how a request is understood.
+//! Envoy's rate limit services: their messages, and how a request is understood.
 //!
 //! The messages under [`envoy`] are generated from `proto/`, which has the names and numbers of
-//! Envoy's own files and nothing that this service does not use. [`request`] reads a request,
-//! [`answer()`] writes the answer; [`json`] is both for callers that speak no gRPC.
+//! Envoy's own files and nothing that these services do not use. [`request`] reads a request,
+//! [`answer()`] writes the answer; [`json`] is both for callers that speak no gRPC. [`rlqs`] is the
+//! service that hands out parts of limits.
 
 pub mod answer;
 pub mod json;
 mod messages;
 pub mod metadata;
 pub mod request;
+pub mod rlqs;
 pub mod unit;
 
 pub use answer::{Left, Outcome, add_load, answer};
@@ -28,6 +30,6 @@ pub const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 /// The path of its only method.
 pub const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// The description of the messages and of the service, as servers of reflection hand it out: a
+/// The description of the messages and of both services, as servers of reflection hand it out: a
 /// serialized `google.protobuf.FileDescriptorSet`.
 pub const DESCRIPTORS: &[u8] = include_bytes!("envoy/generated/descriptors.bin");

@@ -66,6 +66,11 @@ fn every_kept_request_of_envoy_is_answered_or_told() {
 }
 
 #[test]
+fn every_kept_report_of_envoy_is_read_or_told() {
+    replay("rlqs");
+}
+
+#[test]
 fn every_kept_file_of_envoyproxy_ratelimit_decides_or_is_told() {
     replay("envoy_files");
 }

@@ -24,6 +24,11 @@ pub mod envoy {
         }
     }
     pub mod service {
+        pub mod rate_limit_quota {
+            pub mod v3 {
+                include!("generated/envoy.service.rate_limit_quota.v3.rs");
+            }
+        }
         pub mod ratelimit {
             pub mod v3 {
                 include!("generated/envoy.service.ratelimit.v3.rs");

@@ -190,11 +190,11 @@ impl OwnLimit {
     }
 }
 
-fn bad(field: impl Into<String>, what: impl Into<String>, fix: &'static str) -> BadRequest {
+pub(super) fn bad(field: impl Into<String>, what: impl Into<String>, fix: &'static str) -> BadRequest {
     BadRequest { field: field.into(), what: what.into(), fix }
 }
 
-fn too_long(field: impl Into<String>, bytes: usize, max: usize, fix: &'static str) -> BadRequest {
+pub(super) fn too_long(field: impl Into<String>, bytes: usize, max: usize, fix: &'static str) -> BadRequest {
     bad(field, format!("has {bytes} bytes; it takes {max}"), fix)
 }
 

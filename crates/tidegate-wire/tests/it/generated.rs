@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use protox::prost::Message;
 
-const FILES: [&str; 1] = ["envoy/service/ratelimit/v3/rls.proto"];
+const FILES: [&str; 2] =
+    ["envoy/service/ratelimit/v3/rls.proto", "envoy/service/rate_limit_quota/v3/rlqs.proto"];
 
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -28,6 +29,8 @@ fn generated() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut config = prost_build::Config::new();
     // The body of an answer is made and written once for each call.
     config.bytes([".envoy.service.ratelimit.v3.RateLimitResponse.raw_body"]);
+    // A bucket is one however its attributes are ordered, and has the same bytes each time.
+    config.btree_map([".envoy.service.rate_limit_quota.v3.BucketId.bucket"]);
     let module = |file: &str| prost_build::Module::from_protobuf_package_name(file);
     let requests = set.file.into_iter().map(|file| (module(file.package()), file));
     for (module, code) in config.generate(requests.collect()).unwrap() {

@@ -48,3 +48,65 @@ impl RateLimitUnit {
         }
     }
 }
+/// A token bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TokenBucket {
+    /// The tokens of a full bucket, as it is at first. Not 0.
+    #[prost(uint32, tag = "1")]
+    pub max_tokens: u32,
+    /// The tokens that arrive in each interval; absent: 1. Not 0.
+    #[prost(message, optional, tag = "2")]
+    pub tokens_per_fill: ::core::option::Option<u32>,
+    /// The interval. Envoy 1.40 cuts it to whole seconds, and takes less than a second for no limit.
+    #[prost(message, optional, tag = "3")]
+    pub fill_interval: ::core::option::Option<::prost_types::Duration>,
+}
+/// How requests are limited.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RateLimitStrategy {
+    /// Which way it is. Number 2 is `requests_per_time_unit`, which Envoy 1.40 does not take.
+    #[prost(oneof = "rate_limit_strategy::Strategy", tags = "1, 3")]
+    pub strategy: ::core::option::Option<rate_limit_strategy::Strategy>,
+}
+/// Nested message and enum types in `RateLimitStrategy`.
+pub mod rate_limit_strategy {
+    /// One answer for every request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+    #[repr(i32)]
+    pub enum BlanketRule {
+        /// Every request may go ahead.
+        AllowAll = 0,
+        /// None may.
+        DenyAll = 1,
+    }
+    impl BlanketRule {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::AllowAll => "ALLOW_ALL",
+                Self::DenyAll => "DENY_ALL",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "ALLOW_ALL" => Some(Self::AllowAll),
+                "DENY_ALL" => Some(Self::DenyAll),
+                _ => None,
+            }
+        }
+    }
+    /// Which way it is. Number 2 is `requests_per_time_unit`, which Envoy 1.40 does not take.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Strategy {
+        /// One answer for every request.
+        #[prost(enumeration = "BlanketRule", tag = "1")]
+        BlanketRule(i32),
+        /// Each request takes a token.
+        #[prost(message, tag = "3")]
+        TokenBucket(super::TokenBucket),
+    }
+}
