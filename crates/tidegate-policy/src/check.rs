@@ -23,6 +23,7 @@ mod plans;
 mod proxy;
 mod renames;
 mod resources;
+mod rlqs;
 pub(crate) mod route_attributes;
 mod routes_and_limits;
 mod service;
@@ -49,6 +50,7 @@ use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::limit::NumbersConfig;
 use crate::raw::name_map::NameMap;
+use crate::raw::rlqs::RlqsConfig;
 use crate::raw::{Config, NamespaceConfig};
 
 /// The settings in `config`. They are complete only if `report` has no problem afterwards. `env`
@@ -67,13 +69,7 @@ pub(crate) fn check(
     let namespaces = namespaces(&config, is_shared, &top.key("namespaces"), report);
     store::check(&config, &namespaces, &store, &top.key("namespaces"), report);
     if is_shared && !report.has_problems() {
-        let members = config.store.as_ref().and_then(|store| store.members);
-        for (namespace, raw) in namespaces.iter().zip(config.namespaces.iter().flat_map(NameMap::values)) {
-            let path = top.key("namespaces").key(&namespace.name).key("limits");
-            let raw = raw.limits.as_deref().unwrap_or_default();
-            store_silence::warn(namespace, raw, members, &path, report);
-            tables::warn_uncounted(namespace, &top.key("namespaces").key(&namespace.name), report);
-        }
+        warn_of_shared_store(&config, &namespaces, &top.key("namespaces"), report);
     }
     let nodes = planes::nodes(config.nodes.as_deref(), &top.key("nodes"), report);
     let accounts = planes::accounts(config.accounts.as_deref(), &top.key("accounts"), report);
@@ -144,6 +140,12 @@ pub(crate) fn check(
         resources,
         signals,
         features,
+        rlqs: rlqs::rlqs(
+            config.rlqs.as_ref().unwrap_or(&RlqsConfig::default()),
+            config.namespaces.as_ref(),
+            &top.key("rlqs"),
+            report,
+        ),
         http: service::http(&config.http.unwrap_or_default(), &top.key("http"), report),
         log: service::log(&config.log.unwrap_or_default(), &top.key("log"), report),
     };
@@ -154,9 +156,25 @@ pub(crate) fn check(
     }
     if !report.has_problems() {
         resources::resource_mismatch::warn(&policy, has_api_callers, report);
+        rlqs::warn(&policy, config.rlqs.is_some(), report);
         features::feature_mismatch::warn(&policy, has_api_callers, report);
     }
     policy
+}
+
+fn warn_of_shared_store(
+    config: &Config,
+    namespaces: &[NamespacePolicy],
+    path: &Path,
+    report: &mut Report<'_>,
+) {
+    let members = config.store.as_ref().and_then(|store| store.members);
+    for (namespace, raw) in namespaces.iter().zip(config.namespaces.iter().flat_map(NameMap::values)) {
+        let path = path.key(&namespace.name);
+        let raw = raw.limits.as_deref().unwrap_or_default();
+        store_silence::warn(namespace, raw, members, &path.key("limits"), report);
+        tables::warn_uncounted(namespace, &path, report);
+    }
 }
 
 fn namespaces(

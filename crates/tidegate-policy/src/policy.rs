@@ -9,6 +9,7 @@ mod listener;
 pub mod planes;
 pub mod proxy;
 pub mod resources;
+pub mod rlqs;
 pub mod store;
 
 use core::time::Duration;
@@ -22,6 +23,7 @@ use self::envoy::EnvoyRatelimit;
 pub use self::listener::{ListenerPolicy, ListenerRole, Tls};
 use self::proxy::Proxy;
 use self::resources::ResourcePolicy;
+use self::rlqs::Rlqs;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::check::route_attributes::RouteAttributes;
 use crate::compare::leaves::PolicySettings;
@@ -79,6 +81,8 @@ pub struct Policy {
     pub proxy: Proxy,
     /// The files of envoyproxy/ratelimit that are served; `None`: there are none.
     pub envoy_ratelimit: Option<EnvoyRatelimit>,
+    /// The bounds of Envoys that hold parts of limits.
+    pub rlqs: Rlqs,
     /// How HTTP is answered, and its bounds.
     pub http: Http,
     /// The settings of the log.

@@ -23,6 +23,7 @@ pub(crate) mod planes;
 pub(crate) mod plans;
 pub(crate) mod proxy;
 pub(crate) mod resources;
+pub(crate) mod rlqs;
 pub(crate) mod service;
 pub(crate) mod store;
 pub(crate) mod tables;
@@ -42,6 +43,7 @@ use planes::{AccountForm, NodeForm};
 use plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use proxy::ProxyConfig;
 use resources::{ResourceConfig, SignalForm};
+use rlqs::RlqsConfig;
 use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig, MeteringConfig};
 use store::StoreConfig;
 use tables::TableForm;
@@ -114,6 +116,9 @@ pub(crate) struct Config {
     /// Files of envoyproxy/ratelimit to serve as they are, to Envoy's rate limit filter.
     #[cfg_attr(test, schemars(extend("x-reload" = true)))]
     pub(crate) envoy_ratelimit: Option<EnvoyRatelimitConfig>,
+    /// The bounds of Envoy's rate limit quota service (RLQS). Default: `{}`.
+    #[cfg_attr(test, schemars(extend("x-reload" = true)))]
+    pub(crate) rlqs: Option<RlqsConfig>,
     /// The headers and the bounds of the HTTP API. Default: `{}`.
     #[cfg_attr(test, schemars(extend("x-reload" = false)))]
     pub(crate) http: Option<HttpConfig>,

@@ -27,6 +27,7 @@ use crate::raw::resources::{
     AdaptiveForm, DelayTargetForm, LoadLevelsForm, MinShareForm, QueueForm, ResourceConfig, SignalForm,
     WaitForm, WeightsForm,
 };
+use crate::raw::rlqs::RlqsConfig;
 use crate::raw::service::{
     AuthorizeConfig, BoundsConfig, DecisionsForm, HttpConfig, ListenConfig, ListenerForm, LogConfig,
     MemoryConfig, MeteringConfig, TlsForm,
@@ -178,6 +179,7 @@ pub fn reference_pages() -> Vec<ReferencePage> {
         ReferencePage::new(&["envoy_ratelimit"])
             .section::<EnvoyRatelimitConfig>("envoy_ratelimit")
             .section::<EnvoyHeadersConfig>("envoy_ratelimit.headers"),
+        ReferencePage::new(&["rlqs"]).section::<RlqsConfig>("rlqs"),
         ReferencePage::new(&["http"]).section::<HttpConfig>("http").section::<BoundsConfig>("http.bounds"),
         ReferencePage::new(&["log"]).section::<LogConfig>("log").section::<DecisionsForm>("log.decisions"),
     ]

@@ -130,6 +130,8 @@ pub(super) fn check(
         limit = limit.consistency(consistency).on_store_failure(failure);
     }
     limit.is_divided = is_divided(raw) && is_local;
+    let is_left_open = matches!(raw.consistency, None | Some(ConsistencyConfig::Leased));
+    limit.is_lendable = is_local && !is_shared && is_left_open && raw.share.is_none();
     limit.lease_period = lease_period;
     for (at, one) in overrides {
         // The other errors of an override were found where it was read.

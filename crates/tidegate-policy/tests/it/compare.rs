@@ -485,6 +485,7 @@ authorization: [{ token: ada-has-a-long-token, namespaces: [api] }]
 authorize: { headers: { x-user: user }, namespace: api }
 proxy: { upstreams: { app: { servers: ['http://127.0.0.1:1'] } }, routes: [{ name: r, upstream: app, match: { path: / } }] }
 envoy_ratelimit: { path: files }
+rlqs: { ttl: 20s, holders: 9, buckets: 9, namespaces: [api] }
 http: { legacy_headers: [rate_limit], bounds: { body: 1MiB, headers: 64KiB, header_count: 9, attributes: 9, \
   attribute: 16B, connections: 9, request_timeout: 1s, drain_timeout: 1s } }
 log: { level: warn, format: json, refusals: off, decisions: d.jsonl }",
@@ -504,6 +505,7 @@ fn a_policy_in_place_of_another_takes_over_what_the_comparison_says_and_leaves_t
         ("listen", "listen"),
         ("memory", "memory"),
         ("metering", "metering"),
+        ("rlqs", "rlqs"),
         ("http", "http"),
         ("http.bounds", "bounds"),
         ("log", "log"),

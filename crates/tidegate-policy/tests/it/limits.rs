@@ -435,6 +435,31 @@ fn a_lease_period_is_a_span_from_4_to_60_seconds_of_a_leased_limit() {
 }
 
 #[test]
+fn a_limit_may_be_lent_where_no_store_is_shared_and_its_place_is_left_open() {
+    let policy = |store: &str, defaults: &str, limit: &str| {
+        let limits = format!("{{ defaults: {{ {defaults} }}, limits: [ {{ name: x, {limit} }} ] }}");
+        settings(&format!("{store}\nnamespaces: {{ api: {limits} }}"))
+    };
+    let (alone, shared) = ("", "store: { kind: redis, urls: [redis://127.0.0.1:1] }");
+    for (store, defaults, limit, is_lendable) in [
+        (alone, "", "rate: 10/s", true),
+        ("store: { kind: memory }", "", "rate: 10/s", true),
+        (alone, "", "rate: 10/s, consistency: leased", true),
+        (alone, "", "rate: 10/s, consistency: local", false),
+        (alone, "consistency: local", "rate: 10/s", false),
+        (alone, "consistency: local", "rate: 10/s, consistency: leased", true),
+        (alone, "", "rate: 10/s, consistency: exact", false),
+        (alone, "", "rate: 10/s, consistency: local, share: 1/2", false),
+        (alone, "", "rate: 10/d", false),
+        (shared, "", "rate: 10/s", false),
+        (shared, "", "rate: 10/s, consistency: local", false),
+    ] {
+        let found = policy(store, defaults, limit).namespaces[0].limits[0].is_lendable;
+        assert_eq!(found, is_lendable, "{store} {defaults} {limit}");
+    }
+}
+
+#[test]
 fn an_override_that_cannot_be_leased_is_a_problem_before_the_policy_is_in_force() {
     let with = |changes: &str| {
         format!(

@@ -26,6 +26,7 @@ mod published;
 mod queue_waits;
 mod renames;
 mod resource_warnings;
+mod rlqs;
 mod section_mismatches;
 mod settings;
 mod store;

@@ -30,7 +30,7 @@ fn an_unknown_key_is_told_the_nearest_one() {
         (
             "zebra: 1",
             &[
-                "t.yaml:1:1: zebra: unknown key \"zebra\"; use one of accounts, authorization, authorize, envoy_ratelimit, features, http, listen, log, memory, metering, namespaces, nodes, proxy, resources, signals or store",
+                "t.yaml:1:1: zebra: unknown key \"zebra\"; use one of accounts, authorization, authorize, envoy_ratelimit, features, http, listen, log, memory, metering, namespaces, nodes, proxy, resources, rlqs, signals or store",
             ],
         ),
         (

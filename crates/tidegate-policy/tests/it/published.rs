@@ -189,6 +189,7 @@ fn writing_a_default_out_changes_nothing() {
         ("memory", "memory: { $ }".to_owned()),
         ("metering", "metering: { $ }".to_owned()),
         ("authorize", "authorize: { $ }".to_owned()),
+        ("rlqs", "listen: { grpc: 127.0.0.1:1 }\nrlqs: { $ }".to_owned()),
         ("http", "http: { $ }".to_owned()),
         ("bounds", "http: { bounds: { $ } }".to_owned()),
         ("log", "log: { $ }".to_owned()),
