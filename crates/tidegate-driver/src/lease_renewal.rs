@@ -48,6 +48,7 @@ impl Driver {
         let engine = self.handle().engine();
         let mut is_away = false;
         for asks in engine.leave_leases(self.now()) {
+            let Some(asks) = engine.answer_here(asks, self.now()) else { continue };
             let answer =
                 if is_away { Err(StoreError::NotAsked) } else { self.call_store(asks.batch()).await };
             is_away = answer.is_err();
@@ -72,9 +73,11 @@ impl Driver {
     }
 
     /// Sends a batch of asks in the background, and brings its answer to the engine in force then.
+    /// An engine that has the ledgers itself answers it at once.
     /// Without a place it takes one, and waits for it if threads that race have taken too many
     /// asks.
-    fn start_renewal(&self, mut asks: LeaseBatch, place: Option<OwnedSemaphorePermit>) {
+    fn start_renewal(&self, asks: LeaseBatch, place: Option<OwnedSemaphorePermit>) {
+        let Some(mut asks) = self.engine().answer_here(asks, self.now()) else { return };
         if asks.asks() == 0 {
             // It has only undos and refunds, for whose answer no key waits.
             return self.undo(asks.batch().clone());

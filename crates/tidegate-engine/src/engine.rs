@@ -3,6 +3,7 @@
 
 mod administration;
 mod admission;
+mod ledger_operations;
 mod views;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use tidegate_store::{Batch, NoteChange};
 pub use administration::reload::{Change, LimitChange, ReloadReport};
 pub use administration::tick::{Tick, TickAction};
 pub use administration::ticket_report::TicketReport;
+pub(crate) use admission::leases::subject_of;
 pub use admission::metered::OfferedRequest;
 pub use views::cancellable_work::CancellableWork;
 pub use views::explanation::Explained;
@@ -41,7 +43,8 @@ use crate::capacity_control::CapacityControl;
 use crate::error::{AdminError, BuildError, RequestError};
 use crate::feature_pins::FeaturePins;
 use crate::kept::KeptPermits;
-use crate::leases::{LeaseConfig, Leases, Outbox};
+use crate::leases::{LeaseConfig, Leases, Outbox, OwnLedgers};
+use crate::lent_namespaces::LentNamespaces;
 use crate::lineage::Lineage;
 use crate::meter::{MeterConfig, UsageMeter};
 use crate::meter_rows::MeterRows;
@@ -49,6 +52,7 @@ use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
 use crate::planes::Planes;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
+use crate::remote::RemoteStreams;
 use crate::stand_ins::StandIns;
 use crate::ticket_office::TicketOffice;
 use crate::waiting_room::Room;
@@ -193,6 +197,8 @@ impl EngineBuilder {
         let leases_by = leases.map(|_| hasher(config.table.seed));
         // Nothing waits yet, so the instant decides nothing.
         let planes = Planes::new(capacity, leases_by.as_ref(), overload, &room, Timestamp::MIN);
+        let outbox = Arc::new(Outbox::default());
+        let run = leases.map_or_else(|| hasher(config.table.seed).hash_one("run"), |leases| leases.member);
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),
@@ -201,14 +207,18 @@ impl EngineBuilder {
             blocks: KnownBlocks::new(config.table.seed),
             feature_pins: FeaturePins::default(),
             tickets: TicketOffice::default(),
+            remote: Arc::new(RemoteStreams::new(run)),
             batches: AtomicU64::new(1),
             batch_epoch: hasher(config.table.seed).hash_one("batches"),
             generations: AtomicU32::new(0),
             members: AtomicU32::new(1),
             alone_until: AtomicU64::new(0),
             room,
-            leases: leases.map(|leases| Leases::new(leases, config.table.seed)),
-            undos: Outbox::default(),
+            leases: leases.map_or_else(OnceLock::new, |leases| {
+                OnceLock::from(Leases::new(leases, config.table.seed, Arc::clone(&outbox), None))
+            }),
+            outbox,
+            lent: LentNamespaces::default(),
             rehearsal: OnceLock::new(),
             meter: metering
                 .map(|(metering, since)| Arc::new(UsageMeter::new(metering, config.table.seed, since))),
@@ -290,9 +300,15 @@ pub(crate) struct Shared {
     pub(crate) tickets: TicketOffice,
     /// The control loops of the tables.
     pub(crate) capacity_control: CapacityControl,
-    pub(crate) leases: Option<Leases>,
-    /// Batches that give something back to a store that lends no leases; leases have an outbox.
-    pub(crate) undos: Outbox,
+    /// The leases of this member: from the beginning where members share the store, otherwise from
+    /// the first call of [`Engine::with_lent`].
+    leases: OnceLock<Leases>,
+    /// The streams of peers that hold parts of limits.
+    pub(crate) remote: Arc<RemoteStreams>,
+    /// The messages for the store in the background: asks of leases, and batches that give back.
+    pub(crate) outbox: Arc<Outbox>,
+    /// The namespaces that are lent although no members share the store.
+    pub(crate) lent: LentNamespaces,
     /// The meter of all requests; `None` where nothing is metered.
     pub(crate) meter: Option<Arc<UsageMeter>>,
     pub(crate) config: EngineConfig,
@@ -323,6 +339,31 @@ impl RehearsalState {
 }
 
 impl Shared {
+    /// The leases of this member; `None` where nothing is leased.
+    #[inline]
+    pub(crate) fn leases(&self) -> Option<&Leases> {
+        self.leases.get()
+    }
+
+    /// Whether members share the store, which then lends the limits.
+    pub(crate) fn has_shared_store(&self) -> bool {
+        self.config.asks_store && self.config.leases.is_some()
+    }
+
+    /// The leases of a member whose store is not shared, with the ledgers of their limits; made
+    /// when they are first needed.
+    pub(crate) fn own_leases(&self) -> &Leases {
+        self.leases.get_or_init(|| {
+            let seed = self.config.table.seed;
+            let member = hasher(seed).hash_one("leases");
+            let ledgers = OwnLedgers::new(&self.table, self.config.table, member);
+            let config = ledgers.lease_config();
+            let leases = Leases::new(config, seed, Arc::clone(&self.outbox), Some(ledgers));
+            leases.divide(self.table.namespaces().owners());
+            leases
+        })
+    }
+
     /// The state of an engine that decides on stand-ins: with the same table, in which they have no
     /// counters, and a waiting room of the same bounds.
     pub(crate) fn for_rehearsal(&self) -> Self {
@@ -337,14 +378,16 @@ impl Shared {
             blocks: KnownBlocks::new(seed),
             feature_pins: FeaturePins::default(),
             tickets: TicketOffice::default(),
+            remote: Arc::new(RemoteStreams::new(0)),
             batches: AtomicU64::new(1),
             batch_epoch: hasher(seed).hash_one("stand-ins"),
             generations: AtomicU32::new(0),
             members: AtomicU32::new(1),
             alone_until: AtomicU64::new(0),
             room: crate::sync::Arc::new(room),
-            leases: None,
-            undos: Outbox::default(),
+            leases: OnceLock::new(),
+            outbox: Arc::default(),
+            lent: LentNamespaces::default(),
             meter: None,
             rehearsal: OnceLock::new(),
             config,

@@ -6,6 +6,9 @@
 //! empties the outbox, carries many asks in one batch, and brings the answers back. So a hot key
 //! combines here, and a request that goes away leaves nothing undone.
 //!
+//! **Own ledgers.** Where no members share the store, the ledgers are in this process
+//! ([`OwnLedgers`]). They answer an ask of a holder at once, so no request waits for its lease.
+//!
 //! **Bounds.** At most [`LeaseConfig::holders_max`] holders, and of one namespace its share of
 //! them. Each stands in a queue by the instant at which to look at it again: to renew, or to drop
 //! it once nothing would be lost. When all places are taken and none can be dropped, a key without
@@ -16,12 +19,15 @@ mod known_terms;
 mod lease_batch;
 mod leased_key;
 mod outbox;
+mod own_answers;
+mod own_ledgers;
 mod silence;
 mod slot;
 mod subject;
 mod view;
 
 use core::hint::black_box;
+use core::ops::ControlFlow;
 use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -29,19 +35,22 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::WindowStart;
-use tidegate_core::lease::{Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
+use tidegate_core::lease::{Ask, Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
 use tidegate_core::shares::{Owner, Shares};
 use tidegate_core::table::RefundSet;
 use tidegate_core::{Algorithm, Cost, Timestamp, full_retry};
-use tidegate_store::{Answer, Outcome, RequestId, StoreError};
+use tidegate_store::{Answer, OnLedger, RequestId, StoreError};
 
 pub use self::flight::Landing;
 pub(crate) use self::flight::{Flight, Flights};
 use self::known_terms::KnownTerms;
 use self::lease_batch::DueAsk;
+pub(crate) use self::lease_batch::RemoteAsking;
+use self::lease_batch::level_of;
 pub use self::lease_batch::{LeaseBatch, LeaseBatches};
 pub(crate) use self::leased_key::LeasedKey;
 pub(crate) use self::outbox::Outbox;
+pub(crate) use self::own_ledgers::OwnLedgers;
 pub(crate) use self::silence::{Silence, Silent};
 use self::slot::{LOOK_MIN, Slot};
 pub(crate) use self::subject::{LeaseSubject, TermsId};
@@ -204,7 +213,9 @@ pub(crate) struct Leases {
     /// How many members there are, as far as is known.
     members: AtomicU32,
     shares: Shares,
-    pub(crate) outbox: Outbox,
+    outbox: Arc<Outbox>,
+    /// The ledgers of this process; `None` where a store has them.
+    ledgers: Option<OwnLedgers>,
     terms: Mutex<KnownTerms>,
     asks: AtomicU64,
     unanswered: AtomicU64,
@@ -238,7 +249,13 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Leases {
-    pub(crate) fn new(config: LeaseConfig, seed: [u64; 4]) -> Self {
+    /// Without holders yet. Their asks go to `ledgers`, or without these into `outbox`.
+    pub(crate) fn new(
+        config: LeaseConfig,
+        seed: [u64; 4],
+        outbox: Arc<Outbox>,
+        ledgers: Option<OwnLedgers>,
+    ) -> Self {
         let names = ahash::RandomState::with_seeds(seed[2], seed[0], seed[1], seed[3]);
         let count = (config.holders_max / SHARD_HOLDERS).clamp(1, config.locks_max.clamp(1, LOCKS_MAX));
         let count = count.next_power_of_two();
@@ -252,7 +269,8 @@ impl Leases {
             shares: Shares::new(config.holders_max.max(1) as u64),
             incarnations: AtomicU32::new(1),
             members: AtomicU32::new(1),
-            outbox: Outbox::default(),
+            outbox,
+            ledgers,
             terms: Mutex::new(KnownTerms::new(names)),
             asks: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
@@ -348,10 +366,14 @@ impl Leases {
         };
         let left = |slot: &Slot| slot.holder.balance().remaining(&slot.about.algorithm, now);
         let take = slot.holder.take(&slot.terms, asked.cost, asked.attempt, now);
+        let take = match self.ask_until_decided(take, slot, looks, asked, now) {
+            ControlFlow::Continue(take) => take,
+            ControlFlow::Break(charge) => return Taken::All(charge),
+        };
         if let Take::Wait { renew: true, .. } | Take::Alone { renew: true } | Take::Lost { renew: true } =
             take
         {
-            self.send(slot, 0, now);
+            self.send(slot, looks, 0, now);
         }
         let taken = match take {
             Take::Taken { renew } => Taken::All(LeaseCharge {
@@ -367,11 +389,11 @@ impl Leases {
                 silent(slot, Silence::Away)
             }
             Take::Lost { .. } => silent(slot, Silence::LostData),
-            Take::Ask | Take::Pending if asked.must_decide => {
+            Take::Ask | Take::Pending if asked.must_decide || self.ledgers.is_some() => {
                 Taken::Wait { until: now.saturating_add(SPACING), left: left(slot) }
             }
             Take::Ask => {
-                self.send(slot, asked.cost.units(), now);
+                self.send(slot, looks, asked.cost.units(), now);
                 slot.flight.clone().map_or_else(|| silent(slot, Silence::Away), Taken::Waits)
             }
             Take::Pending => slot.flight.clone().map_or_else(|| silent(slot, Silence::Away), Taken::Waits),
@@ -386,8 +408,9 @@ impl Leases {
     /// Asks the store for a key from which something was taken.
     pub(crate) fn renew(&self, charge: &LeaseCharge, now: Timestamp) {
         let mut shard = self.shard(charge.about.number);
+        let shard = &mut *shard;
         if let Some(slot) = shard.slots.get_mut(&charge.about.number) {
-            self.send(slot, 0, now);
+            self.send(slot, &mut shard.looks, 0, now);
         }
     }
 
@@ -399,11 +422,15 @@ impl Leases {
         let Some(cost) = charge.cost else { return };
         let left = cost.units() - self.put_back(charge, cost.units(), now);
         let is_refunded = match &charge.about.algorithm {
+            // At the instant at which they were taken, nothing of them has drained.
+            Algorithm::Bucket(_) if self.ledgers.is_some() && charge.taken_at == now => true,
             Algorithm::Bucket(_) => charge.stamp.is_none(),
             _ => charge.lasts(now),
         };
-        if let (Some(cost), true) = (Cost::new(left), is_refunded) {
-            self.outbox.post_refund((Arc::clone(&charge.about), cost));
+        let (Some(cost), true) = (Cost::new(left), is_refunded) else { return };
+        match &self.ledgers {
+            Some(ledgers) => ledgers.run(&[charge.about.operation(OnLedger::Refund { cost })], now),
+            None => self.outbox.post_refund((Arc::clone(&charge.about), cost)),
         }
     }
 
@@ -418,10 +445,11 @@ impl Leases {
     /// Has tokens of a refused request return to the ledger that lie idle here.
     pub(crate) fn return_idle(&self, charge: &LeaseCharge, now: Timestamp) {
         let mut shard = self.shard(charge.about.number);
+        let shard = &mut *shard;
         let Some(slot) = shard.slots.get_mut(&charge.about.number) else { return };
         slot.holder.return_soon(now);
         if charge.stamp.is_some() && slot.holder.poll_due(&slot.terms, now) {
-            self.send(slot, 0, now);
+            self.send(slot, &mut shard.looks, 0, now);
         }
     }
 
@@ -471,14 +499,52 @@ impl Leases {
         self.shard(key).slots.get(&key).map_or(0, |slot| slot.holder.tokens(&slot.terms, now))
     }
 
-    /// Leaves an ask in the outbox.
-    fn send(&self, slot: &mut Slot, need: u64, now: Timestamp) {
-        let Some(ask) = slot.holder.ask(&slot.terms, self.config.member, need, now) else { return };
+    /// Sends an ask: to the ledgers of this process, which answer it at once, or into the outbox.
+    /// The units that are granted for the waiting request alone.
+    fn send(&self, slot: &mut Slot, looks: &mut Looks, need: u64, now: Timestamp) -> u64 {
+        let Some(ask) = slot.holder.ask(&slot.terms, self.config.member, need, now) else { return 0 };
+        self.asks.fetch_add(1, Ordering::Relaxed);
+        if let Some(ledgers) = &self.ledgers {
+            return self.ask_own(ledgers, slot, looks, ask, now);
+        }
         let flight = Arc::new(Flight::new(Arc::clone(&slot.about)));
         slot.flight = Some(Arc::clone(&flight));
         slot.look_at = Timestamp::MAX;
+        self.outbox.post_ask(DueAsk { about: Arc::clone(&slot.about), ask, flight, remote: None });
+        0
+    }
+
+    /// How many members there are as far as is known.
+    pub(crate) fn members(&self) -> u32 {
+        self.members.load(Ordering::Relaxed)
+    }
+
+    /// The terms of the leases of a subject.
+    pub(crate) fn terms_of(&self, subject: &LeaseSubject<'_>) -> Arc<Terms> {
+        lock(&self.terms).of(subject)
+    }
+
+    /// Whether the ledgers are in this process, which then answers asks at once.
+    pub(crate) const fn has_own_ledgers(&self) -> bool {
+        self.ledgers.is_some()
+    }
+
+    /// The answer of a ledger of this process to the ask of a remote holder, if there is one.
+    pub(crate) fn ask_here(
+        &self,
+        about: &LeasedKey,
+        ask: Ask,
+        now: Timestamp,
+    ) -> Option<(Grant, LedgerLevel)> {
         self.asks.fetch_add(1, Ordering::Relaxed);
-        self.outbox.post_ask(DueAsk { about: Arc::clone(&slot.about), ask, flight });
+        self.ledgers.as_ref()?.ask(about, ask, now)
+    }
+
+    /// Leaves the ask of a remote holder in the outbox.
+    pub(crate) fn send_remote(&self, about: Arc<LeasedKey>, ask: Ask, remote: Box<dyn RemoteAsking>) {
+        let flight = Arc::new(Flight::new(Arc::clone(&about)));
+        self.asks.fetch_add(1, Ordering::Relaxed);
+        self.outbox.post_ask(DueAsk { about, ask, flight, remote: Some(remote) });
     }
 
     /// Takes in what became of asks. The keys for which a silence has ended in which this member
@@ -498,13 +564,15 @@ impl Leases {
             }
             Err(_) => Default::default(),
         };
-        let level = |outcome: &Outcome| LedgerLevel {
-            used: outcome.used,
-            reset_in: outcome.reset_at.saturating_since(store_now),
-        };
-        let mut granted = grants.into_iter().zip(outcomes.iter().map(level));
+        let levels = outcomes.iter().map(|outcome| level_of(outcome, store_now));
+        let mut granted = grants.into_iter().zip(levels);
         for due in asked.asks {
             let grant = granted.next().and_then(|(grant, level)| Some((grant?, level)));
+            if let Some(remote) = &due.remote {
+                self.unanswered.fetch_add(u64::from(grant.is_none()), Ordering::Relaxed);
+                remote.land(grant, now);
+                continue;
+            }
             if self.land(&due, grant, now) {
                 heard.push(due.about.number);
             }
@@ -575,7 +643,7 @@ impl Leases {
             return true;
         }
         if !slot.is_hardly_used(now) && slot.holder.poll_due(&slot.terms, now) {
-            self.send(slot, 0, now);
+            self.send(slot, &mut shard.looks, 0, now);
         } else {
             let at = slot.next_look(now);
             self.look_again(slot, &mut shard.looks, at);
@@ -632,7 +700,7 @@ impl Leases {
             self.shares.give_back(slot.owner, 1);
             let ask = slot.holder.leave(&slot.terms, self.config.member, now);
             let flight = slot.flight.take().unwrap_or_else(|| Arc::new(Flight::new(Arc::clone(&slot.about))));
-            posted.asks.push(DueAsk { about: slot.about, ask, flight });
+            posted.asks.push(DueAsk { about: slot.about, ask, flight, remote: None });
         }
         posted.into_batches(id)
     }

@@ -37,6 +37,7 @@ mod feature_pins;
 mod granted_level;
 mod kept;
 mod leases;
+mod lent_namespaces;
 mod limit_report;
 mod lineage;
 mod load_report;
@@ -51,6 +52,7 @@ mod place;
 mod planes;
 mod progress;
 mod refunds;
+mod remote;
 mod request;
 mod spent_ticket;
 mod stable_hash;
@@ -91,6 +93,10 @@ pub use permit_id::{NotAPermitId, PermitId};
 pub use place::lacks_in_flight_place;
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
+pub use remote::{
+    Action, BucketAction, BucketId, BucketUsage, NotHeld, RemoteConfig, RemoteStream, RemoteTotals,
+    RemoteView, ReportTaken,
+};
 pub use request::Request;
 pub use ticket::{
     StoredTicketKey, TICKET_BYTES_MAX, TicketFault, TicketKeyError, TicketKeys, TicketSubject, TicketTerms,

@@ -141,6 +141,11 @@ impl RuntimeOverride {
         Override { fixes_zone: self.fixes_zone, ..Override::new(self.when.clone(), self.algorithm.clone()) }
     }
 
+    /// The name its limit counts under.
+    pub(crate) fn limit_counts_as(&self) -> &str {
+        self.counts_as.as_ref().unwrap_or(&self.limit)
+    }
+
     /// Its numbers in a line for people: `rate 100/s, burst 200`.
     pub fn numbers_in_words(&self) -> String {
         in_words(&self.algorithm)

@@ -112,3 +112,25 @@ async fn leases_are_returned_when_the_program_ends() {
     world.set_health(Health::Refuses);
     assert!(world.driver.return_leases().await, "there is no lease left to return");
 }
+
+#[tokio::test]
+async fn leases_of_ledgers_in_the_process_ask_no_store_and_are_returned_to_the_ledgers() {
+    let world = World::without_leases([Limit::new("rate", bucket(100)).lendable()], MANY);
+    let lent = world.driver.engine().with_lent("default").unwrap().unwrap();
+    world.driver.handle().replace(lent);
+    world.set_health(Health::Refuses);
+    for _ in 0..60 {
+        world.admission.admit(&request()).await.unwrap().into_result().unwrap().succeeded();
+        world.clock.advance(SECOND / 50);
+    }
+    let remaining = async || {
+        let peek = world.driver.engine().peek(&request(), world.driver.now());
+        world.driver.complete(peek.unwrap()).await.unwrap().limits[0].remaining
+    };
+    let totals = || world.driver.engine().lease_totals().unwrap();
+    let (asks, before) = (totals().asks, remaining().await);
+    assert!((1..30).contains(&asks) && totals().holders == 1, "{:?}", totals());
+    assert!(world.driver.return_leases().await, "every ask is answered");
+    assert_eq!((totals().holders, totals().unanswered, world.calls()), (0, 0, 0));
+    assert!(remaining().await >= before, "what was in hand is in the ledger");
+}

@@ -2,6 +2,7 @@
 
 mod configuration;
 mod feature_pin_changes;
+mod lend;
 mod membership;
 mod operations;
 mod override_changes;

@@ -1,11 +1,12 @@
 //! Asks, refunds and undos on their way to the store, in batches.
 
+use core::fmt::Debug;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::Cost;
-use tidegate_core::lease::Ask;
-use tidegate_store::{Batch, NoteChange, OnLedger, Operation, RequestId};
+use tidegate_core::lease::{Ask, Grant, LedgerLevel};
+use tidegate_core::{Cost, Timestamp};
+use tidegate_store::{Batch, NoteChange, OnLedger, Operation, Outcome, RequestId};
 
 use super::flight::Flight;
 use super::leased_key::LeasedKey;
@@ -53,6 +54,14 @@ pub(super) struct DueAsk {
     pub(super) about: Arc<LeasedKey>,
     pub(super) ask: Ask,
     pub(super) flight: Arc<Flight>,
+    /// The remote holder that asks, if it is one.
+    pub(super) remote: Option<Box<dyn RemoteAsking>>,
+}
+
+/// A holder outside of the leases of this member, which asks by their outbox.
+pub(crate) trait RemoteAsking: Send + Sync + Debug {
+    /// Takes in the answer; `None` if the store has not answered.
+    fn land(&self, grant: Option<(Grant, LedgerLevel)>, now: Timestamp);
 }
 
 /// Mostly one at a time.
@@ -105,4 +114,9 @@ impl Posted {
         batches.extend(undos.into_iter().map(undo));
         batches
     }
+}
+
+/// The usage that a ledger reports, by an answer of this instant of its clock.
+pub(super) fn level_of(outcome: &Outcome, store_now: Timestamp) -> LedgerLevel {
+    LedgerLevel { used: outcome.used, reset_in: outcome.reset_at.saturating_since(store_now) }
 }

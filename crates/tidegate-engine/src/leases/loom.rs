@@ -40,7 +40,7 @@ fn flight() -> Arc<Flight> {
 fn post_ask(outbox: &Outbox) {
     let flight = flight();
     let ask = Ask::first(HolderName { member: 1, incarnation: 1 }, 0);
-    outbox.post_ask(DueAsk { about: flight.about(), ask, flight });
+    outbox.post_ask(DueAsk { about: flight.about(), ask, flight, remote: None });
 }
 
 fn post_undo(outbox: &Outbox) {

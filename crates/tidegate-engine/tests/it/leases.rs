@@ -20,6 +20,7 @@ use crate::world::{NOW, SEED, bucket, config};
 
 mod no_place;
 mod operations;
+mod remote;
 mod retry_times;
 mod silence;
 mod tables;

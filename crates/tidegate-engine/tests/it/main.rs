@@ -16,6 +16,7 @@ mod explanation;
 mod faults;
 mod features;
 mod leases;
+mod lent;
 mod membership;
 mod memory;
 mod namespace_shares;

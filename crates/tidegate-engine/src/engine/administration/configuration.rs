@@ -9,6 +9,7 @@ use tidegate_core::{Gate, NamespaceConfig, Timestamp};
 
 use crate::engine::{Engine, Shared, hasher};
 use crate::error::BuildError;
+use crate::lent_namespaces::lent;
 use crate::lineage::{Ignored, Lineage};
 use crate::meter_rows::MeterRows;
 use crate::overrides::{Overrides, RuntimeOverride};
@@ -37,7 +38,8 @@ impl Engine {
         drop(names);
         let mut gates: SmallVec<[Arc<Gate>; 1]> = SmallVec::with_capacity(namespaces.len());
         for namespace in namespaces {
-            gates.push(Arc::new(build_gate(&shared, namespace, &lineage, &overrides)?));
+            let is_lent = shared.lent.contains(&namespace.name);
+            gates.push(Arc::new(build_gate(&shared, namespace, &lineage, &overrides, is_lent)?));
         }
         shared.divide_among_namespaces();
         let metering = shared.meter.as_ref().map(|meter| {
@@ -117,7 +119,9 @@ impl Engine {
         // Dormant overrides may name a namespace that is gone.
         if let Some(index) = self.by_name.get(namespace) {
             let namespace = NamespaceConfig::from(&*gates[*index]);
-            gates[*index] = Arc::new(build_gate(&self.shared, namespace, &self.lineage, &overrides)?);
+            let is_lent = self.shared.lent.contains(&namespace.name);
+            gates[*index] =
+                Arc::new(build_gate(&self.shared, namespace, &self.lineage, &overrides, is_lent)?);
         }
         let generation = next_generation(&self.shared);
         Ok(Self { gates, generation, overrides, ..self.with_same_planes() })
@@ -131,7 +135,7 @@ impl Shared {
         self.kept.divide(owners);
         self.refunds.divide(owners);
         self.blocks.divide(owners);
-        if let Some(leases) = &self.leases {
+        if let Some(leases) = self.leases() {
             leases.divide(owners);
         }
     }
@@ -145,7 +149,7 @@ pub(crate) struct World {
     pub(crate) renamed: Vec<RuntimeOverride>,
 }
 
-fn next_generation(shared: &Shared) -> u32 {
+pub(crate) fn next_generation(shared: &Shared) -> u32 {
     // Relaxed: only the number must be new. Two of four thousand million generations apart may
     // share one.
     shared.generations.fetch_add(1, Ordering::Relaxed)
@@ -164,14 +168,26 @@ fn names_now<'a>(
     .collect()
 }
 
-fn build_gate(
+/// The gate of a namespace. `is_lent` says that this process lends its limits, those that it may.
+pub(crate) fn build_gate(
     shared: &Shared,
     namespace: NamespaceConfig,
     lineage: &Lineage,
     overrides: &Overrides,
+    is_lent: bool,
 ) -> Result<Gate, BuildError> {
-    let NamespaceConfig { name: namespace, limits, plans, costs, .. } = namespace;
+    let NamespaceConfig { name: namespace, mut limits, plans, costs, .. } = namespace;
     let namespace = namespace.as_str();
+    let at_run_time = overrides.of(namespace);
+    if is_lent {
+        for limit in &mut limits {
+            let counts_as = lineage.counts_as(namespace, &limit.name).unwrap_or(&limit.name);
+            let set = at_run_time.iter().filter(|one| one.limit_counts_as() == counts_as);
+            if let Some(lent) = lent(limit, set.map(|one| one.numbers())) {
+                *limit = lent;
+            }
+        }
+    }
     // Relaxed: whoever changes the number makes the gates anew.
     let members = shared.members.load(Ordering::Relaxed);
     let mut builder = Gate::builder(namespace).table(Arc::clone(&shared.table)).members(members).costs(costs);
@@ -181,7 +197,7 @@ fn build_gate(
     if shared.config.asks_store {
         builder = builder.exact_in_store();
     }
-    if shared.leases.is_some() {
+    if shared.has_shared_store() || is_lent {
         builder = builder.leased_in_store();
     }
     let mut by_identity = HashMap::new();
@@ -190,9 +206,8 @@ fn build_gate(
         builder = builder.counts_as(&limit.name, counts_as);
         by_identity.insert(counts_as, limit);
     }
-    for one in overrides.of(namespace) {
-        let counts_as = one.counts_as.as_ref().unwrap_or(&one.limit);
-        let Some(limit) = by_identity.get(counts_as.as_str()) else { continue };
+    for one in at_run_time {
+        let Some(limit) = by_identity.get(one.limit_counts_as()) else { continue };
         let numbers = one.numbers();
         // One that its limit does not take is dormant.
         if limit.check_override(&numbers).is_ok() {

@@ -52,7 +52,7 @@ impl Engine {
     /// store is silent.
     pub fn with_members(&self, members: u32) -> Result<Option<Self>, BuildError> {
         let members = members.max(1);
-        if let Some(leases) = &self.shared.leases {
+        if let Some(leases) = self.shared.leases() {
             leases.set_members(members);
         }
         let before = self.shared.members.swap(members, Ordering::Relaxed);

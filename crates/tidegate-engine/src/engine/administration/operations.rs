@@ -92,12 +92,12 @@ impl Engine {
             self.list_blocks(gate, request.attributes, &limits, now);
             return Ok(Progress::Done(limits));
         }
-        let batch = self.batch_of(gate, &exact, |_| Some(Kind::Report { cost: request.cost }))?;
+        let batch = self.batch_of(gate, &exact, now, |_| Some(Kind::Report { cost: request.cost }))?;
         let exact: Vec<_> = exact.iter().map(exact_name).collect();
         let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
         let metered = self.metered_later(request);
         let gate = gate.clone();
-        Ok(Progress::ask(batch, move |step, batch| {
+        self.ask(batch, now, move |step, batch| {
             let refuses = |one: &ExactName| one.on_store_failure == OnStoreFailure::Refuse;
             let mut blocks = Vec::new();
             let remote = match step.answer {
@@ -135,7 +135,7 @@ impl Engine {
             // the key without its block; the caller is not told to report again.
             let batch = Batch::each(step.engine.next_batch_id(), blocks);
             Ok(Progress::ask(batch, move |_, _| Ok(Progress::Done(limits))))
-        }))
+        })
     }
 
     /// Lists the blocks that a report found or started.
@@ -162,16 +162,22 @@ impl Engine {
         let refund = RefundKey { owner: gate.owner(), name };
         let refunds = &self.shared.refunds;
         let full = |RefundKeysFull(until)| RequestError::RefundKeysFull { until };
+        let exact = counting_limits(gate, request, now);
+        let operations =
+            self.operations_of(gate, &exact, now, |_| Some(Kind::Refund { cost: request.cost }))?;
+        let leased = leased_keys(&exact);
         if !self.shared.config.asks_store {
             let is_new = refunds.remember(refund, now).map_err(full)?;
             if is_new {
                 gate.refund(request.attributes, request.cost, now);
+                if let Some(ledgers) = self.own_ledgers() {
+                    ledgers.run(&operations, now);
+                }
+                self.ask_soon(&leased, now);
                 self.meter_refund(request, now);
             }
             return Ok(Progress::Done(if is_new { Refunded::Applied } else { Refunded::AlreadyApplied }));
         }
-        let exact = counting_limits(gate, request, now);
-        let operations = self.operations_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
         let value = RefundNote {
             namespace: request.namespace.to_owned(),
             key: key.chars().take(RefundNote::KEY_CHARS_MAX).collect(),
@@ -187,7 +193,7 @@ impl Engine {
         let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
         let metered = self.metered_later(request);
         let gate = gate.clone();
-        Ok(Progress::ask(batch, move |step, _| {
+        self.ask(batch, now, move |step, _| {
             let refunds = &step.engine.shared.refunds;
             let is_known = match step.answer {
                 Ok(answer) => answer.refused,
@@ -211,13 +217,14 @@ impl Engine {
             // was not applied.
             let is_first = refunds.remember(refund, step.now).unwrap_or(true);
             if is_first {
+                step.engine.ask_soon(&leased, step.now);
                 attributes.with(|attributes| gate.refund(attributes, cost, step.now));
                 if let Some(metered) = &metered {
                     step.engine.meter_refund(&metered.with(&metered.lists()), step.now);
                 }
             }
             Ok(Progress::Done(if is_first { Refunded::Applied } else { Refunded::AlreadyApplied }))
-        }))
+        })
     }
 
     /// Gives the cost of a request back to the limits, never more than is used, and again each time
@@ -234,18 +241,20 @@ impl Engine {
             self.meter_refund(request, now);
             return Ok(Progress::Done(()));
         }
-        let batch = self.batch_of(gate, &exact, |_| Some(Kind::Refund { cost: request.cost }))?;
+        let batch = self.batch_of(gate, &exact, now, |_| Some(Kind::Refund { cost: request.cost }))?;
+        let leased = leased_keys(&exact);
         let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
         let metered = self.metered_later(request);
         let gate = gate.clone();
-        Ok(Progress::ask(batch, move |step, _| {
+        self.ask(batch, now, move |step, _| {
             step.answer.map_err(RequestError::Store)?;
+            step.engine.ask_soon(&leased, step.now);
             attributes.with(|attributes| gate.refund(attributes, cost, step.now));
             if let Some(metered) = &metered {
                 step.engine.meter_refund(&metered.with(&metered.lists()), step.now);
             }
             Ok(Progress::Done(()))
-        }))
+        })
     }
 
     /// Remembers a refund that was given before a restart, from its note of kind
@@ -274,45 +283,57 @@ impl Engine {
         if let Some(name) = limit {
             check_key(gate, request, name)?;
         }
-        if !self.shared.config.asks_store {
-            let counters = gate.reset(request.attributes, limit, now);
-            self.shared.blocks.lift_all(gate, request.attributes, limit);
-            return Ok(Progress::Done(counters));
-        }
         let exact = match limit {
             Some(name) => gate.store_limits_named(request.attributes, name, now),
             None => gate.store_limits_of(request.attributes, now),
         };
+        let asks_store = self.shared.config.asks_store;
+        if !asks_store && exact.is_empty() {
+            let counters = gate.reset(request.attributes, limit, now);
+            self.shared.blocks.lift_all(gate, request.attributes, limit);
+            self.shared.remote.act();
+            return Ok(Progress::Done(counters));
+        }
         // Looking first says which were in use, where the batch has room for that.
         let looks = exact.len() * 2 <= Batch::OPERATIONS_MAX;
         let peeks =
             |one: &ExactLimit<'_>| (looks && counts_units(one)).then_some(Kind::Peek { cost: Cost::ONE });
-        let mut operations = self.operations_of(gate, &exact, peeks)?;
+        let mut operations = self.operations_of(gate, &exact, now, peeks)?;
         let looked = operations.len();
-        operations.extend(self.operations_of(gate, &exact, |_| Some(Kind::Reset))?);
+        operations.extend(self.operations_of(gate, &exact, now, |_| Some(Kind::Reset))?);
         let unseen = exact.len() - looked;
-        let leased: Vec<u64> = exact.iter().filter(|one| one.is_leased).map(|one| one.place.key()).collect();
+        let leased = leased_keys(&exact);
+        let names: Vec<String> =
+            exact.iter().filter(|one| one.is_leased).map(|one| one.name.to_owned()).collect();
+        // Keys of leased limits are blocked here.
+        let blocked: Vec<bool> =
+            exact.iter().filter(|one| counts_units(one)).map(|one| one.blocked_until.is_some()).collect();
         let local = gate.local_limits(request.attributes, limit);
-        let lifted = local.iter().map(|one| notes::remove(NoteKind::Block, block_name(gate, one)));
+        let lifted = local.iter().filter(|_| asks_store);
+        let lifted = lifted.map(|one| notes::remove(NoteKind::Block, block_name(gate, one)));
         let batch = Batch::each(self.next_batch_id(), operations).with_notes(lifted.take(Batch::NOTES_MAX));
         let attributes = OwnedPairs::from_attributes(request.attributes);
         let gate = gate.clone();
         let limit = limit.map(str::to_owned);
-        Ok(Progress::ask(batch, move |step, _| {
+        self.ask(batch, now, move |step, _| {
             let answer = step.answer.map_err(RequestError::Store)?;
-            let seen = answer.outcomes.iter().take(looked);
-            let in_use = seen.filter(|one| one.used > 0 || one.blocked_until.is_some()).count();
-            if let Some(holders) = &step.engine.shared.leases {
-                for key in &leased {
-                    holders.ask_soon(*key, step.now);
-                }
-            }
+            let seen = answer.outcomes.iter().take(looked).zip(blocked);
+            let is_in_use = |(one, is_blocked): &(&Outcome, bool)| {
+                one.used > 0 || one.blocked_until.is_some() || *is_blocked
+            };
+            let in_use = seen.filter(is_in_use).count();
+            step.engine.ask_soon(&leased, step.now);
+            step.engine.shared.remote.reset(&leased);
             let local = attributes.with(|attributes| {
+                for leased in &names {
+                    // Lifting a block that there is cannot fail for lack of room.
+                    let _ = gate.block(attributes, leased, Timestamp::MIN, step.now);
+                }
                 step.engine.shared.blocks.lift_all(&gate, attributes, limit.as_deref());
                 gate.reset(attributes, limit.as_deref(), step.now)
             });
             Ok(Progress::Done(local + in_use + unseen))
-        }))
+        })
     }
 
     /// The counters that [`Engine::reset`] would forget: each by its limit, with the attributes
@@ -355,6 +376,7 @@ impl Engine {
         if !self.shared.config.asks_store {
             let applies = gate.block(request.attributes, limit, until, now)?;
             self.shared.blocks.set(gate, request.attributes, limit, BlockCause::Operation, until, now);
+            self.shared.remote.act();
             return applies.then_some(Progress::Done(())).ok_or_else(unknown);
         }
         let mut exact = gate.store_limits_named(request.attributes, limit, now);
@@ -366,7 +388,7 @@ impl Engine {
             let note = block_note(gate, local.first().ok_or_else(unknown)?, until, now);
             Batch::each(self.next_batch_id(), []).with_notes([note])
         } else {
-            self.batch_of(gate, &exact, |_| Some(Kind::Block { until }))?
+            self.batch_of(gate, &exact, now, |_| Some(Kind::Block { until }))?
         };
         let attributes = OwnedPairs::from_attributes(request.attributes);
         let (gate, limit) = (gate.clone(), limit.to_owned());
@@ -378,6 +400,7 @@ impl Engine {
                     gate.block(attributes, &limit, until, step.now)?;
                 }
                 blocks.set(&gate, attributes, &limit, BlockCause::Operation, until, step.now);
+                step.engine.shared.remote.act();
                 Ok(Progress::Done(()))
             })
         }))
@@ -398,6 +421,7 @@ impl Engine {
         {
             let place = BlockPlace { owner: gate.owner(), namespace: &namespace, limit };
             self.shared.blocks.put(place, &ScopeView::Texts(&scope), BlockCause::Operation, note.until, now);
+            self.shared.remote.act();
         }
         Ok(is_restored)
     }
@@ -425,21 +449,33 @@ impl Engine {
         }
     }
 
+    /// Lets the next requests of leased keys ask at once, as the ledgers may have more room.
+    fn ask_soon(&self, leased: &[u64], now: Timestamp) {
+        if let Some(leases) = self.shared.leases() {
+            for key in leased {
+                leases.ask_soon(*key, now);
+            }
+        }
+    }
+
     /// A batch of the same operation on the counters of these limits.
     pub(crate) fn batch_of(
         &self,
         gate: &Gate,
         exact: &[ExactLimit<'_>],
+        now: Timestamp,
         kind: impl Fn(&ExactLimit<'_>) -> Option<Kind>,
     ) -> Result<Batch, RequestError> {
-        Ok(Batch::each(self.next_batch_id(), self.operations_of(gate, exact, kind)?))
+        Ok(Batch::each(self.next_batch_id(), self.operations_of(gate, exact, now, kind)?))
     }
 
-    #[expect(clippy::unused_self, reason = "the keys are those of this engine's limits")]
+    /// Operations on the counters of these limits, or on their ledgers. A ledger of this process
+    /// has taken the usage of its key over by then.
     pub(crate) fn operations_of(
         &self,
         gate: &Gate,
         exact: &[ExactLimit<'_>],
+        now: Timestamp,
         kind: impl Fn(&ExactLimit<'_>) -> Option<Kind>,
     ) -> Result<Vec<Operation>, RequestError> {
         let mut operations = Vec::with_capacity(exact.len());
@@ -448,7 +484,12 @@ impl Engine {
             let kind = if one.is_leased { of_ledger(kind) } else { kind };
             let key = key_of(gate, one).map_err(RequestError::KeyTooLong)?;
             let operation = Operation::new(key, one.algorithm.clone(), kind);
-            operations.push(operation.with_lease_period(one.lease_period));
+            let operation = operation.with_lease_period(one.lease_period);
+            if let (true, Some(ledgers)) = (one.is_leased, self.own_ledgers()) {
+                // Without room for a ledger the table of keys counts the key, and nothing is lent.
+                let _ = ledgers.take_over_for(one.place.key(), &operation, now);
+            }
+            operations.push(operation);
         }
         Ok(operations)
     }
@@ -472,6 +513,11 @@ fn block_exhausted_leases(
             }
         }
     }
+}
+
+/// The fingerprints of the keys of those limits that are leased.
+fn leased_keys(exact: &[ExactLimit<'_>]) -> Vec<u64> {
+    exact.iter().filter(|one| one.is_leased).map(|one| one.place.key()).collect()
 }
 
 /// The limits of a request that a store decides or lends, and that count units.

@@ -40,7 +40,7 @@ impl Engine {
         // Nothing fails after this. Tables and resources are shared, and have their new numbers at
         // once.
         let capacity = capacity.map(|capacity| capacity.apply(now));
-        let leases_by = self.shared.leases.as_ref().map(|_| hasher(self.shared.config.table.seed));
+        let leases_by = self.shared.has_shared_store().then(|| hasher(self.shared.config.table.seed));
         let planes = Planes::new(capacity, leases_by.as_ref(), overload, &self.shared.room, now);
         let names = self.gates.iter().map(|gate| gate.namespace());
         let rehearsal = Self::rehearsal(&self.shared, &planes, names, now);

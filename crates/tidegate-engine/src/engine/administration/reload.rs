@@ -3,6 +3,7 @@
 use core::fmt::{self, Write};
 use core::mem::discriminant;
 
+use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Gate, Limit, NamespaceConfig};
 use tidegate_store::NoteChange;
 
@@ -109,7 +110,7 @@ impl Engine {
                 report.limits.push(LimitChange {
                     namespace: gate.namespace().to_owned(),
                     limit: limit.name.clone(),
-                    change: old.map_or(Change::Added, |old| self.change(old, limit)),
+                    change: old.map_or(Change::Added, |old| self.change(gate.namespace(), old, limit)),
                     ignored: ignored.map(|one| one.why.clone()),
                 });
             }
@@ -126,8 +127,8 @@ impl Engine {
         Ok((engine, report))
     }
 
-    fn change(&self, old: &Limit, new: &Limit) -> Change {
-        if let Some(why) = fresh_because(old, new, self.shared.config.asks_store) {
+    fn change(&self, namespace: &str, old: &Limit, new: &Limit) -> Change {
+        if let Some(why) = fresh_because(old, new, self.loses_usage(namespace, old, new)) {
             return Change::Fresh { why };
         }
         let numbers = changed_numbers(old, new);
@@ -135,6 +136,21 @@ impl Engine {
             numbers if old.name != new.name => Change::Renamed { from: old.name.clone(), numbers },
             Some((from, to)) => Change::Numbers { from, to },
             None => Change::Kept,
+        }
+    }
+}
+
+impl Engine {
+    /// Whether a limit is counted elsewhere than before, and its usage is not moved there.
+    fn loses_usage(&self, namespace: &str, old: &Limit, new: &Limit) -> bool {
+        let asks_store = self.shared.config.asks_store;
+        let is_lent_here =
+            |limit: &Limit| limit.consistency == Consistency::Leased && self.shared.lent.contains(namespace);
+        match (is_lent_here(old), is_lent_here(new)) {
+            (true, false) => true,
+            // The ledger takes over what the table of keys has counted.
+            (false, true) => asks_store && old.consistency != Consistency::Local,
+            _ => asks_store && old.consistency != new.consistency,
         }
     }
 }
@@ -149,7 +165,7 @@ fn removed(gate: &Gate, limit: &Limit) -> LimitChange {
 }
 
 /// The part of the identity that two limits which count under one name do not share.
-fn fresh_because(old: &Limit, new: &Limit, asks_store: bool) -> Option<String> {
+fn fresh_because(old: &Limit, new: &Limit, loses_usage: bool) -> Option<String> {
     let changed = |what: &str, from: &str, to: &str| Some(format!("{what} was {from} and is {to}"));
     if old.key != new.key {
         let parts = |limit: &Limit| {
@@ -182,7 +198,7 @@ fn fresh_because(old: &Limit, new: &Limit, asks_store: bool) -> Option<String> {
         }
         _ => {}
     }
-    if asks_store && old.consistency != new.consistency {
+    if loses_usage {
         let place = |limit: &Limit| format!("{:?}", limit.consistency).to_lowercase();
         return changed("its consistency", &place(old), &place(new));
     }

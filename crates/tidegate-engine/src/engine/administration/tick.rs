@@ -67,7 +67,7 @@ impl Engine {
         if capacity.is_some_and(|plane| plane.may_want_growth()) {
             next = next.min(now.saturating_add(Self::GROWTH_EACH));
         }
-        if let Some(leases) = &self.shared.leases {
+        if let Some(leases) = self.shared.leases() {
             if let Some(look) = leases.tick(now) {
                 next = next.min(look);
             }

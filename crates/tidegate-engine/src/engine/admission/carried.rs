@@ -274,7 +274,7 @@ impl Engine {
 
     fn is_remote(&self, limit: &CarriedLimit<'_>) -> bool {
         // Where members share the store, what a caller brings is promised by all of them together.
-        self.shared.config.asks_store && (limit.algorithm.is_quota() || self.shared.leases.is_some())
+        self.shared.config.asks_store && (limit.algorithm.is_quota() || self.shared.has_shared_store())
     }
 
     fn owned(&self, namespace: &str, limits: &[CarriedLimit<'_>]) -> Owned {
@@ -391,7 +391,7 @@ impl Drop for CarriedHold {
         if let Some(ticket) = other.rare.as_mut().and_then(|rare| rare.ticket.take()) {
             ticket.give_back();
         }
-        if let Some(leases) = &self.shared.leases {
+        if let Some(leases) = self.shared.leases() {
             other.leased.iter().rev().for_each(|charge| leases.undo(charge, self.taken_at));
             other.leased.iter().for_each(|charge| leases.return_idle(charge, self.taken_at));
         }

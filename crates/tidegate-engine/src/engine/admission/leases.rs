@@ -26,7 +26,7 @@ use crate::engine::Engine;
 use crate::error::RequestError;
 use crate::leases::{
     Asked, CorrectedBy, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseSubject, LeaseTotals, LeasedKey,
-    Leases, LeasesView, Outbox, Silence, Taken, TermsId,
+    Leases, LeasesView, Silence, Taken, TermsId,
 };
 use crate::limit_report::LimitReport;
 use crate::permit::Holds;
@@ -62,7 +62,7 @@ pub(crate) fn step<'a>(
 ) -> Answer {
     // Whether a lease refuses is known after it is spent, or from the store. Without leases tables
     // take their tokens here, and no limit waits for any.
-    let (Some(holds), Some(leases), Mode::Charge) = (holds, &engine.shared.leases, mode) else {
+    let (Some(holds), Some(leases), Mode::Charge) = (holds, engine.shared.leases(), mode) else {
         return Ok(());
     };
     if !located.has_leased() && located.request.access.is_none() {
@@ -267,7 +267,7 @@ impl Engine {
 
     /// Puts back everything that was taken for a request that does not go ahead.
     pub(crate) fn put_back(&self, held: &[LeaseCharge], now: Timestamp) {
-        let Some(leases) = &self.shared.leases else { return };
+        let Some(leases) = self.shared.leases() else { return };
         held.iter().rev().for_each(|charge| leases.undo(charge, now));
     }
 
@@ -280,7 +280,7 @@ impl Engine {
         true_units: Option<Units>,
         now: Timestamp,
     ) -> Vec<Operation> {
-        let Some(leases) = &self.shared.leases else { return Vec::new() };
+        let Some(leases) = self.shared.leases() else { return Vec::new() };
         let mut operations = Vec::new();
         for charge in held {
             let units = match charge.corrected_by {
@@ -301,7 +301,13 @@ impl Engine {
                 operations.push(charge.about.operation(what));
             }
         }
-        operations
+        match leases.own_ledgers() {
+            Some(ledgers) => {
+                ledgers.run(&operations, now);
+                Vec::new()
+            }
+            None => operations,
+        }
     }
 
     /// The quota that leased limits had left when a permit was given. A limit that admits uncounted
@@ -356,7 +362,7 @@ impl Engine {
 
     /// Whole tokens that this member has in hand of a key.
     fn in_hand(&self, key: u64, now: Timestamp) -> u64 {
-        self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(key, now))
+        self.shared.leases().map_or(0, |leases| leases.tokens(key, now))
     }
 
     /// The batches that the leases of this member send to the store: carry each batch there, and
@@ -367,24 +373,19 @@ impl Engine {
     /// Asks are left by [`Engine::admit`], [`Engine::resume`] and [`Engine::tick`]; see
     /// [`Engine::take_lease_asks`] for those who look for them after each of these.
     pub fn poll_lease_asks(&self, context: &mut Context<'_>) -> Poll<LeaseBatches> {
-        self.outbox().poll_batches(context, || self.next_batch_id())
+        self.shared.outbox.poll_batches(context, || self.next_batch_id())
     }
 
     /// The batches that the leases of this member send to the store by now, as
     /// [`Engine::poll_lease_asks`]; usually nothing, which costs next to nothing to find out.
     pub fn take_lease_asks(&self) -> LeaseBatches {
-        self.outbox().take_batches(|| self.next_batch_id())
-    }
-
-    /// The outbox of the leases; without leases it holds only batches that give something back.
-    fn outbox(&self) -> &Outbox {
-        self.shared.leases.as_ref().map_or(&self.shared.undos, |leases| &leases.outbox)
+        self.shared.outbox.take_batches(|| self.next_batch_id())
     }
 
     /// Posts a batch that takes something back, or gives it back, for the task that takes the asks
     /// of leases; the store may have none.
     pub(crate) fn post_undo(&self, undo: Batch) {
-        self.outbox().post_undo(undo);
+        self.shared.outbox.post_undo(undo);
     }
 
     /// Takes in what the store has answered, or that it has not; requests that wait for it go on.
@@ -394,7 +395,7 @@ impl Engine {
         answer: Result<tidegate_store::Answer, StoreError>,
         now: Timestamp,
     ) {
-        if let Some(leases) = &self.shared.leases {
+        if let Some(leases) = self.shared.leases() {
             let answered = leases.answered(asked, answer, now);
             self.forget_shares(&answered, now);
             if self.has_decided_alone(now) {
@@ -408,7 +409,7 @@ impl Engine {
     /// same for the requests that wait. A lease that is not given back ends by itself within a
     /// period; tokens of a window that are not are lost until the window ends.
     pub fn leave_leases(&self, now: Timestamp) -> LeaseBatches {
-        match &self.shared.leases {
+        match self.shared.leases() {
             Some(leases) => leases.leave(now, || self.next_batch_id()),
             None => self.take_lease_asks(),
         }
@@ -417,12 +418,23 @@ impl Engine {
     /// The leases of this member with the most demand, at most `max`, and what all of them have.
     /// Looks at every lease: for people, not for each request.
     pub fn leases(&self, max: usize, now: Timestamp) -> LeasesView {
-        self.shared.leases.as_ref().map_or_else(LeasesView::default, |leases| leases.views(max, now))
+        self.shared.leases().map_or_else(LeasesView::default, |leases| leases.views(max, now))
     }
 
     /// All leases of this member in sum; `None` where nothing is leased.
     pub fn lease_totals(&self) -> Option<LeaseTotals> {
-        self.shared.leases.as_ref().map(Leases::totals)
+        self.shared.leases().map(Leases::totals)
+    }
+}
+
+impl Engine {
+    /// The key in the store of a leased limit of a located request; an error if it is too long.
+    pub(crate) fn leased_key<'g>(
+        gate: &'g Gate,
+        limit: &LeasedLimit<'_>,
+        located: &LocatedRequest<'g>,
+    ) -> Result<LeasedKey, RequestError> {
+        about(gate, limit, located)
     }
 }
 
@@ -439,7 +451,7 @@ fn about<'g>(
     Ok(LeasedKey::new(&subject_of(limit), key, &names))
 }
 
-fn subject_of<'a>(limit: &LeasedLimit<'a>) -> LeaseSubject<'a> {
+pub(crate) fn subject_of<'a>(limit: &LeasedLimit<'a>) -> LeaseSubject<'a> {
     LeaseSubject {
         key: limit.key(),
         name: limit.name,

@@ -218,7 +218,7 @@ impl Engine {
         }
         if !leased.is_empty() {
             self.put_back(&leased, now);
-            if let Some(leases) = &self.shared.leases {
+            if let Some(leases) = self.shared.leases() {
                 leased.iter().for_each(|charge| leases.return_idle(charge, now));
             }
         }

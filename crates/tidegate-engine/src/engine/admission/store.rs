@@ -57,7 +57,8 @@ pub(crate) fn step(
                 return Ok(());
             };
             let exact = gate.store_limits_of(request.attributes, now);
-            said.looks = engine.operations_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
+            said.looks =
+                engine.operations_of(gate, &exact, now, |_| Some(Kind::Peek { cost: request.cost }))?;
             said.exact_at = exact.iter().map(|one| one.index).collect();
             said.exact = exact.iter().map(exact_name).collect();
         }

@@ -121,7 +121,7 @@ impl Engine {
     /// Where this member counts a key while it decides alone.
     pub(crate) fn alone_place(&self, gate: &Gate, limit: &ExactName) -> CounterPlace {
         let members = self.members();
-        let leases = self.shared.leases.as_ref();
+        let leases = self.shared.leases();
         let share = leases.zip(limit.lease.as_ref()).and_then(|(leases, lease)| leases.share(lease.key));
         let share = share.unwrap_or(Share { holders: members, members });
         gate.alone(limit.place, share.holders, share.members)

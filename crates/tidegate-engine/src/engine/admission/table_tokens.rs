@@ -111,7 +111,7 @@ impl Engine {
     /// Has the leases renewed that a request was admitted from.
     #[inline]
     pub(crate) fn renew_leases(&self, held: &[LeaseCharge], now: Timestamp) {
-        if let Some(leases) = &self.shared.leases {
+        if let Some(leases) = self.shared.leases() {
             held.iter().filter(|charge| charge.renew).for_each(|charge| leases.renew(charge, now));
         }
     }
@@ -140,7 +140,7 @@ impl Engine {
         let (mut sources, mut known) = (TokenSources::new(), SmallVec::<[Option<u64>; 1]>::new());
         for (table, units) in located.charges() {
             let lease = self.planes.table_leases.get(table, located.operation());
-            let Some((leases, lease)) = self.shared.leases.as_ref().zip(lease) else {
+            let Some((leases, lease)) = self.shared.leases().zip(lease) else {
                 sources.push(TokenSource::Table);
                 known.push(None);
                 continue;

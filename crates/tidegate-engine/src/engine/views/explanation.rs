@@ -161,7 +161,7 @@ impl Engine {
         let batch = Batch::each(self.next_batch_id(), looks);
         let (attributes, cost) = (OwnedPairs::from_attributes(request.attributes), request.cost);
         let gate = gate.clone();
-        Ok(Progress::ask(batch, move |step, _| {
+        self.ask(batch, now, move |step, _| {
             let mut limits = attributes.with(|attributes| gate.explain(attributes, cost, step.now));
             let (levels, store_failure) = match step.answer {
                 Ok(mut answer) => {
@@ -184,7 +184,7 @@ impl Engine {
                 }
             }
             Ok(Progress::Done(Explained { limits, planes: refusals, rehearsed, load, access, store_failure }))
-        }))
+        })
     }
 }
 

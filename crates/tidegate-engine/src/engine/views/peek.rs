@@ -39,7 +39,7 @@ impl Engine {
     pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<PeekReport>, RequestError> {
         let look = self.look(request, now)?;
         let first = |mut reports: Vec<PeekReport>| reports.swap_remove(0);
-        Ok(self.look_on(vec![look], Vec::with_capacity(1), Box::new(first)))
+        self.look_on(vec![look], Vec::with_capacity(1), Box::new(first), now)
     }
 
     /// The answers that each of several requests would get if it came alone; changes nothing:
@@ -50,7 +50,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Progress<Vec<PeekReport>>, RequestError> {
         let looks: Result<Vec<_>, _> = requests.iter().map(|request| self.look(request, now)).collect();
-        Ok(self.look_on(looks?, Vec::with_capacity(requests.len()), Box::new(|reports| reports)))
+        self.look_on(looks?, Vec::with_capacity(requests.len()), Box::new(|reports| reports), now)
     }
 
     /// The words of each plane about a request, by a walk that explains.
@@ -82,7 +82,8 @@ impl Engine {
         mut looks: Vec<Look>,
         mut reports: Vec<PeekReport>,
         end: Box<dyn FnOnce(Vec<PeekReport>) -> T + Send>,
-    ) -> Progress<T> {
+        now: Timestamp,
+    ) -> Result<Progress<T>, RequestError> {
         let mut operations: Vec<Operation> = Vec::new();
         let mut asked = 0;
         while let Some(next) = looks.get_mut(asked) {
@@ -94,9 +95,9 @@ impl Engine {
         }
         if operations.is_empty() {
             reports.extend(looks.into_iter().map(Look::into_report));
-            return Progress::Done(end(reports));
+            return Ok(Progress::Done(end(reports)));
         }
-        Progress::ask(Batch::each(self.next_batch_id(), operations), move |step, _| {
+        self.ask(Batch::each(self.next_batch_id(), operations), now, move |step, _| {
             let rest = looks.split_off(asked);
             let mut answer = step.answer.map(|answer| answer.outcomes);
             for look in looks {
@@ -106,7 +107,7 @@ impl Engine {
                 });
                 reports.push(look.answered(step.engine, mine.map_err(|error| &*error), step.now));
             }
-            Ok(step.engine.look_on(rest, reports, end))
+            step.engine.look_on(rest, reports, end, step.now)
         })
     }
 }

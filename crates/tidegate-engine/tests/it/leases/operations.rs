@@ -99,6 +99,20 @@ fn a_reset_forgets_what_is_used() {
 }
 
 #[test]
+fn a_reset_lifts_the_block_of_a_key_at_this_member() {
+    let mut fleet = day(50);
+    let until = fleet.now().saturating_add(Duration::from_mins(1));
+    let block = fleet.members[0].block(&Request::new("api", &ADA), "daily", until, fleet.now()).unwrap();
+    fleet.carry(0, block);
+    assert_eq!(fleet.ask(0, 1).unwrap_err().reason(), Reason::Blocked);
+    for expected in [1, 0] {
+        let reset = fleet.members[0].reset(&Request::new("api", &ADA), Some("daily"), fleet.now()).unwrap();
+        assert_eq!(fleet.carry(0, reset), expected, "counters in use or blocked");
+    }
+    assert!(fleet.admit(0, 1).is_some());
+}
+
+#[test]
 fn a_blocked_key_is_refused_until_then_and_keeps_what_it_has() {
     let mut fleet = day(50);
     let until = fleet.now().saturating_add(Duration::from_mins(1));
