@@ -23,6 +23,7 @@ mod delivery;
 mod flow;
 mod hidden_end;
 mod http2_frames;
+mod keep_alive;
 mod linger;
 mod listener_id;
 mod monitored_stream;
@@ -39,9 +40,13 @@ pub use budget::{BufferBudget, WATCHED_TOTAL_MAX};
 pub use buffered::{
     Buffered, NoRoom, STREAM_BYTES, STREAM_WINDOW_BYTES, SharedConnectionBytes, WaitingBytes,
 };
-pub use delivery::{AnswerBytes, AnswerDelivery, DeliveredBody, DeliveryEnd, RESET_WINDOW, WATCHED_MAX};
+pub use delivery::{
+    AnswerBytes, AnswerDelivery, DeliveredBody, DeliveryEnd, MessageSender, NoMessageRoom, RESET_WINDOW,
+    WATCHED_MAX,
+};
 pub use flow::{BodyCanceller, BodyProgressGuard, StreamExecutor};
 pub use hidden_end::HiddenEndLooks;
+pub use keep_alive::{ClientProbe, KeepAliveTimer};
 pub use listener_id::ListenerId;
 pub use monitored_stream::MonitoredStream;
 pub use peer_shutdown::{PeerShutdown, PeerState};

@@ -43,6 +43,7 @@ use crate::authorization::Caller;
 use crate::context::RequestScope;
 use crate::engine_fault::{SHOWN_BYTES, engine_fault};
 use crate::envoy::envoy_files::EnvoyFiles;
+use crate::fleet::members;
 use crate::metrics;
 use crate::protocol::RESP_NAMESPACE;
 use crate::records::refused_keys::{KeyGroups, KeySelection, SCOPE_OF_SHED, WINDOW_DEFAULT, WINDOW_MAX};
@@ -304,9 +305,16 @@ impl RequestScope<'_> {
         }
     }
 
-    /// The members that share the store, and the leases of each.
+    /// The members that share the store, and the leases of each. A daemon that shares none, and
+    /// lends limits by itself, is the only member.
     pub(crate) async fn leases(&self) -> Result<Reply, Fault> {
+        let now = self.daemon.clock.now();
         let Some(members) = &self.daemon.members else {
+            if self.in_force.engine.lease_totals().is_some() {
+                let alone =
+                    members::alone(&self.daemon.member, self.daemon.since, &self.in_force.engine, now);
+                return Ok(reply::json(StatusCode::OK, &alone));
+            }
             let detail = "this daemon shares no store with others, so nothing is leased";
             return Err(Fault::new(FaultCode::UnknownRoute, detail).fix("use `store: { kind: redis }`"));
         };

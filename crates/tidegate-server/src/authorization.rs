@@ -227,6 +227,13 @@ impl Credentials {
         Self { names: Arc::clone(names), token: None }
     }
 
+    /// The credentials of a request with these headers, for all that follows on its stream.
+    pub(crate) fn from_headers(names: &Arc<[String]>, headers: &HeaderMap) -> Self {
+        // A token that cannot be one has the hash of none.
+        let token = token_in(headers).map(|token| Token(shown_hash(token).unwrap_or_default()));
+        Self { names: Arc::clone(names), token }
+    }
+
     /// The caller with these credentials under the policy in force.
     pub(crate) fn caller(
         &self,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use http::HeaderName;
 use tidegate_core::{Rate, Refusal, RefusalDetails};
+use tidegate_engine::RemoteConfig;
 use tidegate_net::Bounds;
 use tidegate_proxy::ProxyConfig;
 use tidegate_wire::Meaning;
@@ -55,6 +56,8 @@ pub struct ServerConfig {
     pub older_headers: OlderHeaders,
     /// The record of who used what. Default: that of a policy without it.
     pub metering: Metering,
+    /// The bounds of Envoys that hold parts of limits. Default: those of a policy without them.
+    pub remote: RemoteConfig,
 }
 
 impl Default for ServerConfig {
@@ -75,6 +78,7 @@ impl Default for ServerConfig {
             refusal_lines: Rate::per_second(10).ok(),
             older_headers: OlderHeaders::default(),
             metering: Metering::default(),
+            remote: RemoteConfig::default(),
         }
     }
 }

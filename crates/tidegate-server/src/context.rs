@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
+use tidegate_core::Timestamp;
 use tidegate_driver::Driver;
 use tidegate_net::connections::Connections;
 use tidegate_overload::HistorySet;
@@ -51,6 +52,8 @@ pub(crate) struct DaemonContext {
     /// The name of this daemon beside the numbers that it alone has counted: its id among the
     /// members that share the store, otherwise the address at which it listens.
     pub(crate) member: String,
+    /// When it started.
+    pub(crate) since: Timestamp,
     /// Whether what members share is known here; always, where nothing is shared.
     pub(crate) has_joined: AtomicBool,
     pub(crate) decisions: Option<Arc<Decisions>>,

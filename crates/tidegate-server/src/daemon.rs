@@ -46,7 +46,7 @@ impl ProtocolStates {
         Self {
             http,
             proxy,
-            grpc: Arc::new(GrpcState::registered(metrics)),
+            grpc: Arc::new(GrpcState::registered(metrics, policy.config.has_listener(ListenerRole::Grpc))),
             resp: RespMetrics::registered(metrics),
         }
     }

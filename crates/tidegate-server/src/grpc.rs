@@ -3,13 +3,15 @@
 //! Calls come over the same connections as HTTP requests, with their bounds, their sweep and their
 //! drain; only the services behind are tonic's. The caller is authenticated by the head, before any
 //! part of the message is kept. A message is read whole and within bounds before its service sees
-//! it, so that no service waits for a caller. Only reflection reads as it goes: it answers from
-//! what is in memory.
+//! it, so that no service waits for a caller. Two read as they go: reflection, which answers from
+//! what is in memory, and that of rate limit quotas, whose streams are tasks of their own.
 
+mod call_faults;
 mod counts;
 mod files;
 mod health;
 pub(crate) mod json;
+mod rlqs;
 mod rls;
 mod server;
 mod services;
@@ -23,9 +25,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use tidegate_net::connections::{
-    AnswerDelivery, Buffered, ConnectionActivity, DeliveredBody, NoRoom, STREAM_BYTES,
-};
+use tidegate_net::connections::{AnswerDelivery, Buffered, ConnectionActivity, DeliveredBody};
 use tidegate_net::{Bounds, check_head};
 use tidegate_wire::envoy::{self, RateLimitRequest, RateLimitResponse};
 use tidegate_wire::{Fault, FaultCode, grpc_timeout};
@@ -41,6 +41,7 @@ use crate::authorization::Caller;
 use crate::context::{DaemonContext, RequestScope};
 use crate::in_force::InForce;
 use crate::protocol::Protocol;
+use call_faults::{hold_stream, status_of};
 use counts::CalledService;
 use health::never_fails;
 use rls::AnswerHold;
@@ -50,7 +51,7 @@ pub(crate) use server::{GrpcServer, GrpcState};
 pub(crate) async fn answer(
     server: &GrpcServer,
     line: &Arc<ConnectionActivity>,
-    names: &[String],
+    names: &Arc<[String]>,
     request: Request<Incoming>,
 ) -> Response<DeliveredBody<Body>> {
     if request.version() < Version::HTTP_2 {
@@ -66,9 +67,12 @@ pub(crate) async fn answer(
         ));
     }
     let (called, response) = dispatch(server, line, names, request).await;
-    // A call that was answered with messages has its status behind them, and it is good.
+    // A call that was answered with messages has its status behind them, and it is good. A stream
+    // of the quota service is counted when it ends.
     let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
-    server.state.metrics.answered(called, code);
+    if (called, code) != (CalledService::RateLimitQuota, Code::Ok) {
+        server.state.metrics.answered(called, code);
+    }
     response
 }
 
@@ -82,7 +86,7 @@ pub(crate) fn panicked(server: &GrpcServer, fault: &Fault) -> Response<Delivered
 async fn dispatch(
     server: &GrpcServer,
     line: &Arc<ConnectionActivity>,
-    names: &[String],
+    names: &Arc<[String]>,
     request: Request<Incoming>,
 ) -> (CalledService, Response<DeliveredBody<Body>>) {
     let (head, incoming) = request.into_parts();
@@ -90,6 +94,7 @@ async fn dispatch(
     let mut reflections = server.state.services.reflection.iter();
     let called = match path {
         envoy::SHOULD_RATE_LIMIT => CalledService::RateLimit,
+        envoy::rlqs::STREAM_RATE_LIMIT_QUOTAS => CalledService::RateLimitQuota,
         path if path.starts_with(health::PATHS) => CalledService::Health,
         _ if reflections.any(|(paths, _)| path.starts_with(paths)) => CalledService::Reflection,
         _ => CalledService::Other,
@@ -110,7 +115,7 @@ fn handing_nothing_over(response: Response<Body>) -> Response<DeliveredBody<Body
 async fn answer_to(
     server: &GrpcServer,
     line: &Arc<ConnectionActivity>,
-    names: &[String],
+    names: &Arc<[String]>,
     method: CalledService,
     parts: Parts,
     incoming: Incoming,
@@ -127,6 +132,10 @@ async fn answer_to(
             let caller = authenticate(daemon, &in_force, line, names, &parts.headers)?;
             let request = read(parts, incoming, bounds, line).await?;
             Ok(should_rate_limit(daemon, &in_force, &caller, line, request).await)
+        }
+        CalledService::RateLimitQuota => {
+            authenticate(daemon, &in_force, line, names, &parts.headers)?;
+            rlqs::begin(server, line, names, &parts, incoming)
         }
         CalledService::Health => {
             let request = read(parts, incoming, bounds, line).await?;
@@ -165,16 +174,6 @@ fn authenticate(
 fn unknown_method(path: &str) -> Fault {
     let detail = format!("there is no method {}", tidegate_wire::text::shortened(path, 128));
     Fault::new(FaultCode::UnknownRoute, detail).fix("list the methods by reflection")
-}
-
-/// Room for a stream that may stay open: a watch of health, or reflection.
-fn hold_stream(line: &Arc<ConnectionActivity>) -> Result<Buffered, Fault> {
-    let mut held = Buffered::new(Arc::clone(line));
-    held.resize(STREAM_BYTES).map_err(|NoRoom| {
-        let detail = "the daemon's memory for open streams is full";
-        Fault::new(FaultCode::BodyMemoryFull, detail).fix("close streams that are not used")
-    })?;
-    Ok(held)
 }
 
 /// The response, which holds the room of its stream until its last message.
@@ -303,33 +302,4 @@ where
 
 fn refuse(daemon: &DaemonContext, fault: &Fault) -> Response<Body> {
     status_of(daemon, fault).into_http()
-}
-
-/// The status for the sender of a call that cannot be answered.
-fn status_of(daemon: &DaemonContext, fault: &Fault) -> Status {
-    daemon.metrics.fault(fault.code);
-    let code = match fault.code {
-        FaultCode::UnknownRoute | FaultCode::NotAvailable | FaultCode::MethodNotAllowed => {
-            Code::Unimplemented
-        }
-        FaultCode::UnknownNamespace
-        | FaultCode::UnknownLimit
-        | FaultCode::UnknownSignal
-        | FaultCode::UnknownPermit
-        | FaultCode::UnknownTenant => Code::NotFound,
-        FaultCode::Unauthenticated => Code::Unauthenticated,
-        FaultCode::Forbidden => Code::PermissionDenied,
-        FaultCode::BodyTimeout => Code::DeadlineExceeded,
-        FaultCode::StoreUnavailable => Code::Unavailable,
-        FaultCode::TooManyKept | FaultCode::BodyMemoryFull | FaultCode::HeadersTooLarge => {
-            Code::ResourceExhausted
-        }
-        FaultCode::Internal => Code::Internal,
-        _ => Code::InvalidArgument,
-    };
-    let message = match &fault.fix {
-        Some(fix) => format!("{}; {fix}", fault.detail),
-        None => fault.detail.clone(),
-    };
-    Status::new(code, message)
 }

@@ -55,6 +55,7 @@ impl InForce {
         metrics: &Metrics,
         version: PolicyVersion,
     ) -> Self {
+        engine.set_remote_config(config.remote);
         Self {
             metrics: metrics.limits.of_engine(&engine),
             refusal_log: RefusalLog::new(config.refusal_lines),

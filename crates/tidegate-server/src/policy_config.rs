@@ -1,6 +1,7 @@
 //! The configuration of a daemon, as a policy has it.
 
 use tidegate_engine::NamespaceConfig;
+use tidegate_engine::RemoteConfig;
 use tidegate_net::Bounds;
 use tidegate_policy::Policy;
 use tidegate_policy::policy;
@@ -65,6 +66,7 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         claims: ClaimSettings::from_policy(policy),
         refusal_lines: policy.log.refusals,
         metering: policy.metering,
+        remote: RemoteConfig::new(policy.rlqs.ttl, policy.rlqs.buckets),
         older_headers: OlderHeaders {
             ratelimit: policy.http.rate_limit_headers,
             x_ratelimit: policy.http.x_rate_limit_headers,

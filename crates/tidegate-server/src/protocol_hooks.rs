@@ -16,6 +16,9 @@ pub(crate) trait ProtocolHooks: Send + Sync {
     /// Takes over a policy, before the other protocols read requests under it.
     fn take_over(&self, _next: &Arc<InForce>) {}
 
+    /// Another policy is in force, or the same one with other overrides.
+    fn policy_changed(&self) {}
+
     /// The files of the protocol to read again when they change.
     fn files(&self) -> Vec<Arc<dyn Refresh>> {
         Vec::new()

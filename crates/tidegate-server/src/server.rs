@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use tidegate_capacity::plan::Plan;
 use tidegate_core::random_seed;
 use tidegate_driver::Driver;
-use tidegate_engine::{Engine, TickAction};
+use tidegate_engine::{AdminError, Engine, TickAction};
 use tidegate_net::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
 use tidegate_net::file_backed::{Refresh, look_at};
 use tidegate_net::tls::{Tls, TlsFiles};
@@ -177,6 +177,7 @@ impl Server {
             members,
             ticket_signer: TicketSigner::new(&name, store_ahead),
             member: name,
+            since: clock.now(),
             decisions,
             metrics,
             feature_log,
@@ -343,6 +344,14 @@ impl Handle {
     /// Requests of the reverse proxy that wait at this moment.
     pub fn proxy_waiting(&self) -> usize {
         self.daemon.context.driver.engine().waiting()
+    }
+
+    /// Lends the limits of a namespace until the daemon ends, those that can be, so that Envoys may
+    /// hold parts of them; they need no call. Does nothing where the limits are lent already.
+    ///
+    /// Fails if there is no such namespace.
+    pub async fn lend(&self, namespace: &str) -> Result<(), AdminError> {
+        self.daemon.context.lend(namespace).await
     }
 
     /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call

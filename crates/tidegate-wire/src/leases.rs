@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct LeasesBody {
     /// The member that answers.
     pub member: String,
+    /// Whether the daemon shares no store with others, and lends limits by itself.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_alone: bool,
     /// How many members there are that have not said that they stop.
     pub count: usize,
     /// Members that were gone without having left, since the one that answers started.
@@ -68,6 +71,9 @@ pub struct MemberBody {
     pub unanswered: u64,
     /// The leases with the most demand, at most 16.
     pub leases: Vec<LeaseBody>,
+    /// The buckets of Envoys that hold parts of its limits, those with the most demand, at most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub envoys: Vec<EnvoyBody>,
     /// The leased limits of its policy, as `api/per-user`, with their numbers in the words of a
     /// policy; the first 64.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -107,6 +113,38 @@ pub struct LeaseBody {
     /// `gone_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gone: u64,
+}
+
+/// One bucket of an Envoy that decides by itself, and what it was told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct EnvoyBody {
+    /// The name of the Envoy, or its address.
+    pub envoy: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The entries of the bucket.
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub bucket: BTreeMap<String, String>,
+    /// Requests a second by its reports, those that it denied included.
+    pub demand_per_s: f64,
+    /// Requests that it reported as denied, since its stream began.
+    pub reported_denied: u64,
+    /// The refill of its token bucket, in units a second; 0 if it is denied or has none.
+    pub rate_per_s: f64,
+    /// The most tokens in that bucket.
+    pub max_tokens: u32,
+    /// In how many milliseconds what it was told ends at the latest; 0 if nothing is in force.
+    pub ends_in_ms: u64,
+    /// Whether it was told to deny.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_denied: bool,
+    /// Whether the member decided alone, as the store did not answer.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_alone: bool,
+    /// Why it has no part: the limit that no Envoy can hold, and what to write instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<String>,
 }
 
 /// The outcome of an acknowledgement.

@@ -9,6 +9,7 @@ mod caddy;
 mod claims;
 mod clients;
 mod envoy;
+mod envoy_quota;
 pub(crate) mod exchange;
 mod haproxy;
 mod nginx;

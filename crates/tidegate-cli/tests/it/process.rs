@@ -35,7 +35,10 @@ impl Daemon {
         loop {
             let mut line = String::new();
             let count = self.out.read_line(&mut line).unwrap();
-            assert!(count > 0, "it ended after printing {:?}", self.printed);
+            if count == 0 {
+                let printed = self.printed.clone();
+                panic!("it ended after printing {printed:?}: {:?}", self.end());
+            }
             self.printed.push_str(&line);
             if line.contains(word) {
                 return line;

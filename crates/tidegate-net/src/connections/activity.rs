@@ -43,6 +43,8 @@ pub struct ConnectionActivity {
     /// Where it comes from; `None` for a Unix socket.
     pub(super) peer_address: Option<IpAddr>,
     pub(super) buffered: AtomicUsize,
+    /// Answers on it that want to know whether the client reads.
+    pub(super) probes: AtomicU64,
     order: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }
@@ -150,6 +152,11 @@ impl ConnectionActivity {
         if let Some(waker) = waker.take() {
             waker.wake();
         }
+    }
+
+    /// Closes the connection at once, because its client does not take what it is sent.
+    pub fn close(&self) {
+        self.command(ConnectionCommand::Close);
     }
 
     /// Returns when the connection has been commanded to end.

@@ -51,9 +51,11 @@ use super::budget::WatchedPlace;
 
 mod answer_bytes;
 mod connection_deliveries;
+mod messages;
 mod reset_watch;
 
 pub use answer_bytes::{AnswerBytes, DeliveredBody};
+pub use messages::{MessageSender, NoMessageRoom};
 
 /// How long after the last byte of an answer a reset gives back what the answer has lent.
 pub const RESET_WINDOW: Duration = Duration::from_secs(1);

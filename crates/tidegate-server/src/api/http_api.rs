@@ -35,6 +35,7 @@ pub(crate) struct HttpApi {
 impl HttpProtocol for HttpApi {
     type Body = ReplyBody;
     const PASSES_ON: bool = false;
+    const PROBES_CLIENTS: bool = false;
 
     async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Reply {
         on.line.request_started();

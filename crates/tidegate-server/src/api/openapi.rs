@@ -48,7 +48,9 @@ use crate::admin::{Health, LimitsAnswer, PolicyAnswer};
 use crate::api::route::{RefusalForm, Route, RouteTable, named_segments};
 use crate::fleet::override_history::AuditEntry;
 use crate::reload::reload_status::LastError;
-use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, LeasesBody, MemberBody};
+use tidegate_wire::leases::{
+    AcknowledgedBody, DifferentNumbersBody, EnvoyBody, LeaseBody, LeasesBody, MemberBody,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -125,6 +127,7 @@ use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, L
         LimitCountBody,
         ReasonCountBody,
         AcknowledgedBody,
+        EnvoyBody,
         LeaseBody,
         DifferentNumbersBody,
         LeasesBody,

@@ -17,10 +17,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_core::algorithm::{Concurrency, Fixed, WindowStart};
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Cost, Timestamp};
-use tidegate_engine::{Engine, LeaseView, LeasesView};
+use tidegate_engine::{Action, Engine, LeaseView, LeasesView, RemoteView};
 use tidegate_policy::words;
 use tidegate_store::{HolderId, Key, Kind, Note, NoteKind, Operation, Outcome};
-use tidegate_wire::leases::{DifferentNumbersBody, LeaseBody, LeasesBody, MemberBody};
+use tidegate_wire::leases::{DifferentNumbersBody, EnvoyBody, LeaseBody, LeasesBody, MemberBody};
 use tokio::sync::Notify;
 
 use tidegate_policy::policy::Address;
@@ -168,23 +168,10 @@ impl Members {
     }
 
     fn this(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> MemberBody {
-        let LeasesView { leases, tokens, gone, .. } = engine.leases(LEASES_TOLD, now);
-        self.gone_tokens.store(gone, Ordering::Relaxed);
-        let totals = engine.lease_totals().unwrap_or_default();
-        MemberBody {
-            id: self.name(),
-            address: self.address.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            since: self.since.to_whole_millis().to_string(),
-            is_leaving,
-            keys: totals.holders,
-            tokens,
-            asks: totals.asks,
-            unanswered: totals.unanswered,
-            leases: leases.into_iter().map(|view| lease_answer(view, now)).collect(),
-            leased: leased_limits(engine),
-        }
+        let view = engine.leases(LEASES_TOLD, now);
+        self.gone_tokens.store(view.gone, Ordering::Relaxed);
+        let body = member_body((self.name(), self.address.clone()), self.since, engine, view, now);
+        MemberBody { is_leaving, ..body }
     }
 
     /// The note of this member.
@@ -288,12 +275,82 @@ impl Members {
         members.insert(self.id, self.this(engine, false, now));
         LeasesBody {
             member: format!("{:016x}", self.id),
+            is_alone: false,
             count: members.values().filter(|one| !one.is_leaving).count(),
             gone: self.gone.load(Ordering::Relaxed),
             gone_tokens: self.gone_tokens.load(Ordering::Relaxed),
             members: members.into_values().collect(),
             different: self.different().iter().cloned().collect(),
         }
+    }
+}
+
+/// The leases of a daemon that shares no store, and lends limits by itself.
+pub(crate) fn alone(member: &str, since: Timestamp, engine: &Engine, now: Timestamp) -> LeasesBody {
+    let view = engine.leases(LEASES_TOLD, now);
+    let names = (member.to_owned(), member.to_owned());
+    LeasesBody {
+        member: member.to_owned(),
+        is_alone: true,
+        count: 1,
+        gone: 0,
+        gone_tokens: 0,
+        members: vec![member_body(names, since, engine, view, now)],
+        different: Vec::new(),
+    }
+}
+
+/// A member with this id and address.
+fn member_body(
+    (id, address): (String, String),
+    since: Timestamp,
+    engine: &Engine,
+    view: LeasesView,
+    now: Timestamp,
+) -> MemberBody {
+    let totals = engine.lease_totals().unwrap_or_default();
+    MemberBody {
+        id,
+        address,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        since: since.to_whole_millis().to_string(),
+        is_leaving: false,
+        keys: totals.holders,
+        tokens: view.tokens,
+        asks: totals.asks,
+        unanswered: totals.unanswered,
+        leases: view.leases.into_iter().map(|view| lease_answer(view, now)).collect(),
+        envoys: engine.remote_views(LEASES_TOLD, now).into_iter().map(|view| envoy(view, now)).collect(),
+        leased: leased_limits(engine),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn envoy(view: RemoteView, now: Timestamp) -> EnvoyBody {
+    let shown = |value: &str| value.chars().take(VALUE_CHARS_MAX).collect::<String>();
+    let (rate_per_s, max_tokens) = match view.action {
+        Some(Action::Assign { max_tokens, tokens_per_fill, fill_interval, .. }) => {
+            ((f64::from(tokens_per_fill) / fill_interval.as_secs_f64() * 100.0).round() / 100.0, max_tokens)
+        }
+        Some(Action::Deny { .. } | Action::Abandon) | None => (0.0, 0),
+    };
+    let ends_in = view.until.unwrap_or(now).saturating_since(now);
+    EnvoyBody {
+        envoy: shown(&view.envoy),
+        bucket: view.bucket.iter().map(|(name, value)| (shown(name), shown(value))).collect(),
+        demand_per_s: (view.demand_each_1000_s as f64 / 100.0).round() / 10.0,
+        reported_denied: view.denied,
+        rate_per_s,
+        max_tokens,
+        ends_in_ms: u64::try_from(ends_in.as_millis()).unwrap_or(u64::MAX),
+        is_denied: matches!(view.action, Some(Action::Deny { .. })),
+        is_alone: view.is_alone,
+        not_held: view.not_held.map(|one| match &*one.limit {
+            "" => one.why,
+            limit => format!("{limit}: {}", one.why),
+        }),
+        namespace: view.namespace,
     }
 }
 

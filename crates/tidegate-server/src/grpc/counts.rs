@@ -25,6 +25,7 @@ pub(crate) struct GrpcMetrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CalledService {
     RateLimit,
+    RateLimitQuota,
     Health,
     Reflection,
     Other,
@@ -41,6 +42,7 @@ impl GrpcMetrics {
         let create = || {
             let service = match called {
                 CalledService::RateLimit => "rate_limit",
+                CalledService::RateLimitQuota => "rate_limit_quota",
                 CalledService::Health => "health",
                 CalledService::Reflection => "reflection",
                 CalledService::Other => "other",

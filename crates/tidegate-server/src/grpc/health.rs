@@ -15,9 +15,9 @@ use tonic_health::server::{HealthReporter, HealthService};
 /// How the paths of the service begin.
 pub(super) const PATHS: &str = "/grpc.health.v1.Health/";
 
-/// The services with a health status: the daemon, the rate limit service, and its name in
-/// envoyproxy/ratelimit.
-const NAMES: [&str; 3] = ["", envoy::SERVICE, "ratelimit"];
+/// The services with a health status: the daemon, Envoy's two services, and the name of the first
+/// in envoyproxy/ratelimit.
+const NAMES: [&str; 4] = ["", envoy::SERVICE, envoy::rlqs::SERVICE, "ratelimit"];
 
 /// The health of the daemon as gRPC asks for it.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::counts::GrpcMetrics;
+use super::rlqs::{QuotaMetrics, StreamOrders};
 use super::services::Services;
 use crate::context::DaemonContext;
 use crate::metrics::Metrics;
@@ -13,6 +14,9 @@ pub(crate) struct GrpcState {
     /// The services that are not Tidegate's own.
     pub(super) services: Services,
     pub(super) metrics: GrpcMetrics,
+    /// The orders to the streams of the quota service.
+    pub(super) orders: StreamOrders,
+    pub(super) quota_metrics: QuotaMetrics,
 }
 
 /// The state over its context.
@@ -22,11 +26,17 @@ pub(crate) struct GrpcServer {
 }
 
 impl GrpcState {
-    /// The state, with its series on the page of `metrics`.
-    pub(crate) fn registered(metrics: &mut Metrics) -> Self {
-        let own = GrpcMetrics::default();
-        metrics.register(|registry, help| own.register(registry, help));
-        Self { services: Services::new(), metrics: own }
+    /// The state, with its series on the page of `metrics`; those of the quota service only where
+    /// the daemon listens for gRPC.
+    pub(crate) fn registered(metrics: &mut Metrics, listens: bool) -> Self {
+        let (own, quota_metrics) = (GrpcMetrics::default(), QuotaMetrics::default());
+        metrics.register(|registry, help| {
+            own.register(registry, help);
+            if listens {
+                quota_metrics.register(registry, help);
+            }
+        });
+        Self { services: Services::new(), metrics: own, orders: StreamOrders::default(), quota_metrics }
     }
 }
 
@@ -36,7 +46,12 @@ impl ProtocolHooks for GrpcState {
         if is_ready { Box::pin(health.serve()) } else { Box::pin(health.drain()) }
     }
 
+    fn policy_changed(&self) {
+        self.orders.look_again();
+    }
+
     fn end_streams(&self) -> HookFuture<'_> {
+        self.orders.end();
         Box::pin(self.services.health.end())
     }
 }

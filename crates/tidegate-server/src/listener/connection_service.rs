@@ -5,6 +5,7 @@ use core::convert::Infallible;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
+use core::time::Duration;
 use std::sync::Arc;
 
 use http::{Request, Response};
@@ -12,9 +13,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tidegate_core::lease::TAKEN_WITHIN;
 use tidegate_net::connections::{
-    ConnectionActivity, ConnectionCommand, DeliveredBody, HiddenEndLooks, MonitoredStream, OpenConnection,
-    PeerShutdown, STREAM_WINDOW_BYTES, StreamExecutor, StreamSet,
+    ConnectionActivity, ConnectionCommand, DeliveredBody, HiddenEndLooks, KeepAliveTimer, MonitoredStream,
+    OpenConnection, PeerShutdown, STREAM_WINDOW_BYTES, StreamExecutor, StreamSet,
 };
 use tidegate_net::tls::{Tls, names_in};
 use tidegate_net::{Bounds, Peer};
@@ -118,9 +120,17 @@ fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
     shown.map_or_else(Arc::default, names_in)
 }
 
+/// How long a client may take to answer a ping before its connection is closed.
+const PONG_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long a client that is probed may send nothing before it is pinged: a program that has
+/// stopped is found as soon as an answer to it must have been taken.
+const PING_AFTER: Duration = TAKEN_WITHIN.saturating_sub(PONG_WITHIN);
+
 impl HttpProtocol for GrpcServer {
     type Body = DeliveredBody<tonic::body::Body>;
     const PASSES_ON: bool = false;
+    const PROBES_CLIENTS: bool = true;
 
     fn answer(
         &self,
@@ -152,6 +162,7 @@ impl HttpProtocol for GrpcServer {
 impl HttpProtocol for ReverseProxy<DaemonContext> {
     type Body = AnswerBody;
     const PASSES_ON: bool = true;
+    const PROBES_CLIENTS: bool = false;
 
     async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Response<AnswerBody> {
         tidegate_proxy::answer(self, &on.line, on.peer, request).await
@@ -194,7 +205,12 @@ async fn serve_http<P: HttpProtocol>(
         together = Some(streams);
         stream = stream.following_streams();
     }
-    let builder = http(executor, bounds, P::PASSES_ON);
+    let mut builder = http(executor, bounds, P::PASSES_ON);
+    if P::PROBES_CLIENTS {
+        let pings = &mut builder.http2();
+        pings.timer(KeepAliveTimer::new(Arc::clone(&line)));
+        pings.keep_alive_interval(PING_AFTER).keep_alive_timeout(PONG_WITHIN);
+    }
     let io = TokioIo::new(stream);
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut is_registered = false;

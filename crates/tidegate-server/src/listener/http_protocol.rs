@@ -19,6 +19,9 @@ pub(crate) trait HttpProtocol: Send + Sync + 'static {
     /// of its own that can be ended, and their bodies are large.
     const PASSES_ON: bool;
 
+    /// Whether the clients of some of its answers are pinged while the answers last.
+    const PROBES_CLIENTS: bool;
+
     /// Answers one request.
     fn answer(
         &self,

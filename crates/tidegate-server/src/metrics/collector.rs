@@ -9,8 +9,9 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use tidegate_engine::LeaseTotals;
+use tidegate_engine::{LeaseTotals, RemoteTotals};
 use tidegate_net::connections::Connections;
+use tidegate_policy::policy::ListenerRole;
 use tidegate_store::{Circuit, FleetStats, Rejected};
 use tidegate_store_redb::RedbStore;
 
@@ -68,21 +69,24 @@ fn rejected_batches(stats: &FleetStats) -> [([(&'static str, &'static str); 1], 
         .map(|(cause, count)| ([("cause", cause)], count))
 }
 
-fn lease_gauges(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 4] {
+fn member_gauges(members: &Members) -> [(&'static str, u64); 3] {
     [
         ("tidegate_members", members.count()),
         ("tidegate_members_gone_tokens", members.gone_tokens.load(Ordering::Relaxed)),
         ("tidegate_leased_limits_different", members.different_limits() as u64),
-        ("tidegate_leases", totals.holders as u64),
     ]
 }
 
-fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 3] {
-    [
-        ("tidegate_members_gone", members.gone.load(Ordering::Relaxed)),
-        ("tidegate_lease_asks", totals.asks),
-        ("tidegate_lease_asks_unanswered", totals.unanswered),
-    ]
+/// Buckets of Envoys by the state of their assignment.
+fn remote_buckets(totals: &RemoteTotals) -> [([(&'static str, &'static str); 1], u64); 4] {
+    let RemoteTotals { buckets, assigned, denied, not_held, .. } = *totals;
+    let others = buckets.saturating_sub(assigned.saturating_add(denied).saturating_add(not_held));
+    [("assigned", assigned), ("denied", denied), ("not_held", not_held), ("none", others)]
+        .map(|(state, count)| ([("state", state)], count as u64))
+}
+
+fn lease_counters(totals: &LeaseTotals) -> [(&'static str, u64); 2] {
+    [("tidegate_lease_asks", totals.asks), ("tidegate_lease_asks_unanswered", totals.unanswered)]
 }
 
 fn decision_log_counters(decisions: &Decisions) -> [(&'static str, u64); 3] {
@@ -152,9 +156,13 @@ impl Collector for MetricSources {
             counters.extend(shared_store_counters(&stats));
             page.counters("tidegate_store_batches_rejected", rejected_batches(&stats))?;
         }
-        if let (Some(members), Some(totals)) = (&self.members, in_force.engine.lease_totals()) {
-            gauges.extend(lease_gauges(members, &totals));
-            counters.extend(lease_counters(members, &totals));
+        if let Some(totals) = in_force.engine.lease_totals() {
+            if let Some(members) = &self.members {
+                gauges.extend(member_gauges(members));
+                counters.push(("tidegate_members_gone", members.gone.load(Ordering::Relaxed)));
+            }
+            gauges.push(("tidegate_leases", totals.holders as u64));
+            counters.extend(lease_counters(&totals));
         }
         if let Some(decisions) = &self.decisions {
             counters.extend(decision_log_counters(decisions));
@@ -164,6 +172,9 @@ impl Collector for MetricSources {
         }
         for (name, value) in counters {
             page.one(name, &ConstCounter::new(value))?;
+        }
+        if in_force.config.has_listener(ListenerRole::Grpc) {
+            page.gauges("tidegate_rlqs_buckets", remote_buckets(&in_force.engine.remote_totals(now)))?;
         }
         planes::encode(&mut page, &in_force.engine, now)?;
         features::encode(&mut page, &in_force.engine, &self.feature_log, now)?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tidegate_core::{Timestamp, error_chain};
-use tidegate_engine::{BuildError, Engine};
+use tidegate_engine::{AdminError, BuildError, Engine};
 use tidegate_policy::policy::{Address, ListenerPolicy};
 use tidegate_policy::{Comparison, Policy, Problems};
 use tidegate_store::{NoteChange, StoreError};
@@ -173,6 +173,24 @@ impl DaemonContext {
         Ok(())
     }
 
+    /// Lends the limits of a namespace, now and under all later policies until the process ends, so
+    /// that Envoys may hold parts of them. Costs next to nothing where they are lent already, as
+    /// with a store that members share.
+    ///
+    /// Fails if there is no such namespace, or as a reload may.
+    pub(crate) async fn lend(&self, namespace: &str) -> Result<(), AdminError> {
+        if self.in_force.load().engine.lends(namespace) {
+            return Ok(());
+        }
+        let _turn = self.changes.turn.lock().await;
+        let before = self.in_force.load_full();
+        if let Some(engine) = before.engine.with_lent(namespace)? {
+            self.put_in_force(&before, engine, before.config.clone(), before.version.clone());
+            tracing::info!(namespace, "the rates of a namespace are lent from now on");
+        }
+        Ok(())
+    }
+
     /// Takes out the overrides that have expired. They no longer apply in any case; this lets go of
     /// them.
     pub(crate) async fn drop_expired_overrides(&self) {
@@ -210,6 +228,9 @@ impl DaemonContext {
         }
         self.in_force.store(Arc::clone(&now));
         self.driver.handle().replace(Arc::clone(&now.engine));
+        for protocol in &self.protocols {
+            protocol.policy_changed();
+        }
         now.metrics.forget(&before.metrics);
         match (&before.config.envoy_ratelimit, &now.config.envoy_ratelimit) {
             (Some(before), Some(now)) => now.replace(before),
@@ -367,6 +388,7 @@ mod tests {
             ),
             ("resources", [1, 2].map(resource)),
             ("signals", ["1", "2"].map(signal)),
+            ("rlqs", [10, 20].map(|ttl| api(&format!("rlqs: {{ ttl: {ttl}s }}")))),
             ("features", ["a", "b"].map(|name| api(&format!("features: [{name}]")))),
             // Grants are not shown for debugging, so that one appears here.
             ("authorization", [api(""), api(GRANT)]),

@@ -73,6 +73,12 @@ impl Guarded {
         self.handle.reload();
     }
 
+    /// As [`Guarded::reload`], with the whole policy.
+    pub(crate) fn replace(&self, policy: &str) {
+        std::fs::write(self.folder.path().join("policy.yaml"), policy).unwrap();
+        self.handle.reload();
+    }
+
     async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.handle.http().unwrap().tcp().unwrap()).await.unwrap()
     }

@@ -9,6 +9,7 @@ mod files;
 pub(crate) mod hostile;
 mod json;
 mod places;
+mod rlqs;
 mod services;
 
 use std::time::Duration;

@@ -31,6 +31,7 @@ mod feature_operations;
 mod features;
 mod field;
 mod grpc;
+mod lent;
 mod locks;
 mod metrics;
 mod metrics_table;

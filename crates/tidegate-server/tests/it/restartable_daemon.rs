@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_core::Timestamp;
+use tidegate_core::{Timestamp, error_chain};
 use tidegate_server::policy_file::PolicyFile;
 use tidegate_server::{Handle, ListenerRole, ManualClock, from_policy};
 use tidegate_test_support::{TemporaryFolder, eventually, eventually_some};
@@ -118,6 +118,17 @@ impl RestartableDaemon {
 
     pub(crate) async fn policy_in_force(&self) -> Value {
         self.get("/v1/limits").await.json()["policy"].clone()
+    }
+
+    /// Lends the limits of the namespace `api`.
+    pub(crate) async fn lend(&self) {
+        self.try_lend("api").await.unwrap();
+    }
+
+    /// Lends the limits of a namespace, or says why not.
+    pub(crate) async fn try_lend(&self, namespace: &str) -> Result<(), String> {
+        let lent = self.handle.as_ref().unwrap().lend(namespace).await;
+        lent.map_err(|error| error_chain(&error))
     }
 
     /// Where its reverse proxy listens.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Concurrency, Fixed, WindowStart};
 use tidegate_core::limit::Missing;
 use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
-use tidegate_engine::{Engine, EngineBuilder, EngineConfig, NamespaceConfig};
+use tidegate_engine::{Engine, EngineBuilder, EngineConfig, LeaseConfig, NamespaceConfig};
 use tidegate_overload::{Overload, QueueConfig, ResourceConfig};
 use tidegate_server::{Clock, Handle, ManualClock, Server, ServerConfig};
 use tidegate_store::{DynStore, MemoryConfig, MemoryStore};
@@ -76,11 +76,15 @@ fn engine(namespaces: impl IntoIterator<Item = NamespaceConfig>, asks_store: boo
 }
 
 fn builder(namespaces: impl IntoIterator<Item = NamespaceConfig>, asks_store: bool) -> EngineBuilder {
+    Engine::builder(engine_config(asks_store)).namespaces(namespaces)
+}
+
+fn engine_config(asks_store: bool) -> EngineConfig {
     let mut config = EngineConfig::seeded([1, 2, 3, 4]);
     config.table.bytes = 4 << 20;
     config.permits_max = 8;
     config.asks_store = asks_store;
-    Engine::builder(config).namespaces(namespaces)
+    config
 }
 
 impl World {
@@ -132,6 +136,19 @@ impl World {
         store: Arc<dyn DynStore>,
     ) -> Self {
         Self::start(engine(namespaces, true), config, clock, store).await
+    }
+
+    /// Leased limits are lent by a store in memory.
+    pub(crate) async fn leasing(
+        namespaces: impl IntoIterator<Item = NamespaceConfig>,
+        config: ServerConfig,
+    ) -> Self {
+        let clock = Arc::new(ManualClock::new(START));
+        let mut engine = engine_config(true);
+        engine.leases = Some(LeaseConfig::new(7));
+        let engine = Engine::builder(engine).namespaces(namespaces).build().unwrap();
+        let store = memory_store(&clock);
+        Self::start(Arc::new(engine), config, clock, store).await
     }
 
     /// The daemon reads `time`, which `clock` moves.

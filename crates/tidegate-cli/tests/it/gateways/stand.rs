@@ -129,9 +129,14 @@ impl Stand {
 
     /// Has the daemon started next run the policy with one text in place of another.
     pub(crate) fn change_policy(&self, from: &str, to: &str) {
-        let policy = fs::read_to_string(self.file("tidegate.yaml")).unwrap();
-        assert!(policy.contains(from), "{policy}");
-        fs::write(self.file("tidegate.yaml"), policy.replace(from, to)).unwrap();
+        self.change("tidegate.yaml", from, to);
+    }
+
+    /// Writes one text in place of another in a file of the recipe.
+    pub(crate) fn change(&self, file: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.file(file)).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(self.file(file), text.replace(from, to)).unwrap();
     }
 
     /// Starts the gateway in the folder, and returns when it takes connections.
@@ -154,6 +159,11 @@ impl Stand {
         assert!(changed > 0, "the recipe says no time to wait for an answer");
         let command = self.command.take().unwrap();
         self.start_gateway(command);
+    }
+
+    /// Kills the gateway, which cannot say good-bye to anything.
+    pub(crate) fn kill_gateway(&mut self) {
+        self.gateway.take().unwrap().0.kill();
     }
 
     /// The output of the gateway.

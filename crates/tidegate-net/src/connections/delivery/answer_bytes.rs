@@ -8,6 +8,7 @@ use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
 use super::AnswerDelivery;
+use super::messages::{BodyMessage, MessageReceiver, MessageSender, messages};
 use crate::connections::ConnectionActivity;
 
 /// A piece of an answer's body, with the delivery of the answer if it is the last piece.
@@ -65,19 +66,47 @@ impl Buf for AnswerBytes {
     }
 }
 
-/// A body whose pieces are counted, and whose delivery ends with the first of them: a gRPC answer.
+impl BodyMessage {
+    /// The frame of the body, counted on `line`.
+    pub(super) fn into_frame(self, line: Option<&Arc<ConnectionActivity>>) -> Frame<AnswerBytes> {
+        match self {
+            Self::Data(bytes, delivery) => {
+                Frame::data(AnswerBytes::new(bytes, line.cloned(), Some(delivery)))
+            }
+            Self::Trailers(trailers) => Frame::trailers(trailers),
+        }
+    }
+}
+
+/// A body whose pieces are counted: a gRPC answer. Its delivery ends with the first piece, or each
+/// piece has a delivery of its own.
 #[derive(Debug)]
 pub struct DeliveredBody<B> {
-    inner: B,
+    pieces: Pieces<B>,
     /// The connection, once the answer goes out.
     line: Option<Arc<ConnectionActivity>>,
     delivery: Option<AnswerDelivery>,
 }
 
+/// Where the pieces come from.
+#[derive(Debug)]
+enum Pieces<B> {
+    /// From another body.
+    Inner(B),
+    /// From a [`MessageSender`].
+    Messages(MessageReceiver),
+}
+
 impl<B> DeliveredBody<B> {
     /// The body of an answer that hands something over, if there is a delivery.
     pub fn new(inner: B, delivery: Option<AnswerDelivery>) -> Self {
-        Self { inner, line: None, delivery }
+        Self { pieces: Pieces::Inner(inner), line: None, delivery }
+    }
+
+    /// A body of messages that are made while it goes out.
+    pub fn of_messages() -> (MessageSender, Self) {
+        let (sender, receiver) = messages();
+        (sender, Self { pieces: Pieces::Messages(receiver), line: None, delivery: None })
     }
 
     /// The answer goes out on `line`.
@@ -98,17 +127,31 @@ impl<B: Body<Data = Bytes> + Unpin> Body for DeliveredBody<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<AnswerBytes>, B::Error>>> {
-        let Self { inner, line, delivery } = &mut *self;
-        let frame = ready!(Pin::new(inner).poll_frame(cx));
-        let counted = |bytes| AnswerBytes::new(bytes, line.clone(), delivery.take());
-        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(counted))))
+        let Self { pieces, line, delivery } = &mut *self;
+        match pieces {
+            Pieces::Inner(inner) => {
+                let frame = ready!(Pin::new(inner).poll_frame(cx));
+                let counted = |bytes| AnswerBytes::new(bytes, line.clone(), delivery.take());
+                Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(counted))))
+            }
+            Pieces::Messages(receiver) => {
+                let message = ready!(receiver.poll_message(cx));
+                Poll::Ready(message.map(|message| Ok(message.into_frame(line.as_ref()))))
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        match &self.pieces {
+            Pieces::Inner(inner) => inner.is_end_stream(),
+            Pieces::Messages(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        match &self.pieces {
+            Pieces::Inner(inner) => inner.size_hint(),
+            Pieces::Messages(_) => SizeHint::default(),
+        }
     }
 }

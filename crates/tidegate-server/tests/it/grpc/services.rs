@@ -12,6 +12,7 @@ use super::{Envoy, config, connect, request, user, world};
 use crate::world::{World, api};
 
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+const QUOTA_SERVICE: &str = "envoy.service.rate_limit_quota.v3.RateLimitQuotaService";
 
 fn asking(service: &str) -> HealthCheckRequest {
     HealthCheckRequest { service: service.to_owned() }
@@ -21,7 +22,7 @@ fn asking(service: &str) -> HealthCheckRequest {
 async fn health_is_known_under_every_name_that_gateways_ask_for() {
     let world = world().await;
     let mut health = HealthClient::new(connect(&world).await);
-    for name in ["", "ratelimit", SERVICE] {
+    for name in ["", "ratelimit", SERVICE, QUOTA_SERVICE] {
         let answer = health.check(asking(name)).await.unwrap().into_inner();
         assert_eq!(answer.status(), ServingStatus::Serving, "{name}");
     }
@@ -93,13 +94,17 @@ macro_rules! reflect {
             panic!("a list of services")
         };
         let names: Vec<_> = services.service.into_iter().map(|service| service.name).collect();
-        let symbol = format!("{SERVICE}.ShouldRateLimit");
-        let MessageResponse::FileDescriptorResponse(files) =
-            ask(MessageRequest::FileContainingSymbol(symbol)).await
-        else {
-            panic!("a file")
-        };
-        (names, files.file_descriptor_proto)
+        let mut described = Vec::new();
+        for method in [format!("{SERVICE}.ShouldRateLimit"), format!("{QUOTA_SERVICE}.StreamRateLimitQuotas")]
+        {
+            let MessageResponse::FileDescriptorResponse(files) =
+                ask(MessageRequest::FileContainingSymbol(method)).await
+            else {
+                panic!("a file")
+            };
+            described.extend(files.file_descriptor_proto);
+        }
+        (names, described)
     }};
 }
 
@@ -108,9 +113,11 @@ async fn reflection_describes_every_service_in_both_versions() {
     let world = world().await;
     let channel = connect(&world).await;
     let (names, files) = reflect!(v1, channel.clone());
-    assert_eq!(names, [SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"]);
-    assert!(files[0].windows(SERVICE.len()).count() > 0 && !files[0].is_empty());
+    let health = "grpc.health.v1.Health";
+    assert_eq!(names, [SERVICE, QUOTA_SERVICE, health, "grpc.reflection.v1.ServerReflection"]);
+    let has = |file: &[u8], text: &str| file.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(has(&files[0], "ShouldRateLimit") && has(&files[1], "bucket_quota_usages"));
     let (names, older) = reflect!(v1alpha, channel);
-    assert_eq!(names, [SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"]);
+    assert_eq!(names, [SERVICE, QUOTA_SERVICE, health, "grpc.reflection.v1alpha.ServerReflection"]);
     assert_eq!(older, files);
 }
