@@ -26,9 +26,9 @@
 //! answered (with [`Durability::Sync`]), so it is known after a crash. The
 //! [epoch](tidegate_core::lease::Epoch) of this store is always the first: it loses nothing but
 //! with its file, and without that it is another store. An operator that deletes the file of a
-//! store that lent, or takes back an older copy of it, waits for a lease to end (5.3 s) before the
-//! store serves again. With [`Durability::Interval`] a crash forgets what was lent in the last
-//! interval, which may then be lent again.
+//! store that lent, or takes back an older copy of it, waits for a lease to end (5.3 s; 23 s where
+//! Envoys hold limits) before the store serves again. With [`Durability::Interval`] a crash forgets
+//! what was lent in the last interval, which may then be lent again.
 //!
 //! While the disk fails, batches that would change something are [`StoreError::Unavailable`], those
 //! already waiting with an unknown outcome; what they charged stays charged. The writer tries again
