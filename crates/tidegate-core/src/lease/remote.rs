@@ -14,10 +14,10 @@
 //!   tokens each period, tokens in hand refill the peer's bucket, too.
 //! * *Time.* A message is taken within [`TAKEN_WITHIN`] or its stream ends. So an assignment ends
 //!   at most [`LEASE_MARGIN`] after its time to live, and its lease later than that. A lower
-//!   assignment counts from when it must have been taken; until then the ledger keeps the grant
+//!   assignment counts from when it is known to be taken; until then the ledger keeps the grant
 //!   before, and is not asked.
 //!
-//! `docs/internals/leases.md` says what follows from that for those who ask.
+//! `docs/internals/leases-envoys.md` says what follows from that for those who ask.
 
 mod assignment;
 mod bounds;
@@ -32,6 +32,7 @@ pub use self::assignment::{Assignment, TokenBucket};
 use self::assignment::{MICRO, MicroRate, Sent, Spending};
 pub use self::bounds::{LEASE_MARGIN, TAKEN_WITHIN};
 use self::holder::{Cover, RemoteHolder};
+use super::DRIFT;
 use super::balance::LedgerLevel;
 use super::fault::Fault;
 use super::message::{Ask, Grant, HolderName};
@@ -45,8 +46,15 @@ const SPARE: Duration = Duration::from_secs(8);
 const IDLE_REPORTS: u8 = 3;
 const IDLE_SPAN: Duration = Duration::from_secs(9);
 
+/// By at most so much a peer says too little about the time since its last report: it says whole
+/// seconds, and the report takes its time.
+const REPORT_SLACK: Duration = Duration::from_secs(2);
+
 /// Demand is measured over this time at least.
 const DEMAND_SPAN: Duration = Duration::from_secs(1);
+
+/// A peer is told so long before its assignment ends, also if a ledger owes it more.
+const WAIT_MARGIN: Duration = Duration::from_secs(1);
 
 /// The most assignments that are remembered one by one.
 const SENT_MAX: usize = 8;
@@ -65,7 +73,7 @@ pub struct RemoteStep {
 /// A bucket of a peer, with a lease of each limit that it meets.
 ///
 /// A caller tells it of reports, grants and acts, and then [steps](RemoteBucket::step) it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteBucket {
     name: HolderName,
     ttl: Duration,
@@ -81,16 +89,20 @@ pub struct RemoteBucket {
     is_fresh: bool,
     /// Until when the peer may have an assignment of another member, which a denial would end.
     spares_until: Timestamp,
+    /// Until when the peer has an assignment, of this member or another one, as far as is known.
+    lasts_until: Timestamp,
     treatment: Treatment,
     demand: Option<MicroRate>,
     counted: u64,
     counted_since: Option<Timestamp>,
+    /// When the peer reported last.
+    reported_at: Timestamp,
     idle_reports: u8,
     busy_at: Timestamp,
 }
 
 /// Whether a bucket gets tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Treatment {
     Served,
     /// An operator, or a limit itself, denies it.
@@ -114,10 +126,12 @@ impl RemoteBucket {
             is_due: false,
             is_fresh: true,
             spares_until: now,
+            lasts_until: now,
             treatment: Treatment::Served,
             demand: None,
             counted: 0,
             counted_since: None,
+            reported_at: now,
             idle_reports: 0,
             busy_at: now,
         }
@@ -161,10 +175,16 @@ impl RemoteBucket {
         }
         match self.counted_since {
             None => {
+                self.lasts_until = now;
                 if elapsed >= DEMAND_SPAN {
                     // It had the bucket before, and maybe an assignment of another member.
                     self.demand = Some(over(total, elapsed));
                     self.spares_until = now.saturating_add(self.ttl + LEASE_MARGIN);
+                    self.lasts_until = now.saturating_add(self.ttl.saturating_sub(elapsed));
+                    // It was not started anew, nor has it been elsewhere: it has the bucket that it
+                    // had, whose tokens are in hand as before.
+                    let is_back = now.saturating_since(self.reported_at) <= elapsed + REPORT_SLACK;
+                    self.is_fresh &= !(is_back && self.spending(now).tokens > 0);
                 }
                 self.counted_since = Some(now);
             }
@@ -182,8 +202,20 @@ impl RemoteBucket {
         } else {
             self.idle_reports = self.idle_reports.saturating_add(1);
         }
-        self.is_due = true;
+        (self.is_due, self.reported_at) = (true, now);
         self.holders.iter_mut().for_each(|holder| holder.reported(now));
+    }
+
+    /// The peer has taken all that it was sent on the present stream. Without this it has when
+    /// [`TAKEN_WITHIN`] has passed.
+    pub fn taken(&mut self, now: Timestamp) {
+        let own = self.sent.len() - self.on_stream;
+        for sent in &mut self.sent[own..] {
+            sent.taken_at = sent.taken_at.min(now);
+        }
+        for holder in self.holders.iter_mut().filter(|holder| holder.owes()) {
+            holder.ask_soon(now);
+        }
     }
 
     /// The stream has ended: nothing can be told, and what was sent last may not have been taken.
@@ -195,7 +227,7 @@ impl RemoteBucket {
     /// begin full.
     pub fn opened(&mut self, now: Timestamp) {
         // Answers to what was asked for the former stream are not waited for.
-        self.holders.iter_mut().for_each(|holder| holder.lost(now));
+        self.holders.iter_mut().for_each(|holder| holder.forget_ask(now));
         (self.is_open, self.is_fresh, self.counted_since) = (true, true, None);
     }
 
@@ -284,7 +316,7 @@ impl RemoteBucket {
     /// Forgets what the peer no longer spends by.
     fn prune(&mut self, now: Timestamp) {
         let own = self.sent.len() - self.on_stream;
-        let taken = (own..self.sent.len()).rev().find(|at| self.sent[*at].taken_at() <= now);
+        let taken = (own..self.sent.len()).rev().find(|at| self.sent[*at].taken_at <= now);
         if let Some(taken) = taken {
             self.sent.drain(..taken);
         }
@@ -304,6 +336,10 @@ impl RemoteBucket {
         self.holders.iter_mut().for_each(|holder| holder.account(&before, now));
         self.prune(now);
         let spending = self.spending(now);
+        if spending.tokens > 0 && spending.tokens < before.tokens {
+            let fewer = before.tokens - spending.tokens;
+            self.holders.iter_mut().for_each(|holder| holder.write_off_some(fewer));
+        }
         let is_idle = self.idle_reports >= IDLE_REPORTS && now >= self.busy_at.saturating_add(IDLE_SPAN);
         if self.treatment != Treatment::Served || (is_idle && self.is_due) || !self.is_open {
             self.hold_back(&spending, is_idle, &mut step, now);
@@ -341,7 +377,7 @@ impl RemoteBucket {
             }
         }
         let ends = spending_now.ends.max(self.spares_until);
-        let taken_at = self.sent.last().map(Sent::taken_at).filter(|at| self.is_open && *at > now);
+        let taken_at = self.sent.last().map(|last| last.taken_at).filter(|at| self.is_open && *at > now);
         step.next = (!is_spent).then(|| taken_at.unwrap_or(ends).min(ends));
     }
 
@@ -395,8 +431,8 @@ impl RemoteBucket {
             let cover = if is_alone { holder.alone(members, had) } else { cover };
             let tokens = holder.tokens_of(&cover, self.demand, !is_alone);
             // Tokens that the peer's bucket does not hold may refill it.
-            let spare = u64::from(cover.tokens.saturating_sub(tokens));
-            let refill = spare * MICRO / u64::from(seconds(self.ttl + LEASE_MARGIN));
+            let spare = if holder.is_slow() { cover.tokens.saturating_sub(tokens) } else { 0 };
+            let refill = u64::from(spare) * MICRO / u64::from(seconds(self.ttl + LEASE_MARGIN));
             all.tokens = all.tokens.min(tokens);
             all.rate = all.rate.min(cover.rate.saturating_add(if is_alone { 0 } else { refill }));
             all.until = all.until.min(cover.until);
@@ -407,12 +443,19 @@ impl RemoteBucket {
         let margin = if self.has(Fault::LeaseEndsWithAssignment) { Duration::ZERO } else { LEASE_MARGIN };
         let ttl = seconds(all.until.saturating_since(now).saturating_sub(margin).min(self.ttl));
         if all.tokens == 0 || ttl == 0 {
+            self.holders.iter_mut().for_each(RemoteHolder::gathers);
+            if self.waits(&all, now) {
+                return;
+            }
             let has_bucket = self.sent.last().is_some_and(|last| last.bucket.is_some() && last.ends() > now);
             let may_have = self.sent.is_empty() && now < self.spares_until;
             if self.is_due && !has_bucket && !may_have {
                 self.send(Assignment::Deny(seconds(self.ttl)), step, now);
             }
             self.is_due = false;
+            return;
+        }
+        if self.waits(&all, now) {
             return;
         }
         let mut bucket = TokenBucket::within(all.tokens, all.rate);
@@ -424,7 +467,9 @@ impl RemoteBucket {
             bucket.rate() > last.rate().saturating_add(last.rate() / 16)
                 || bucket.max_tokens > last.max_tokens
         });
-        if self.is_due || is_better {
+        // Another has a part of what this one took alone.
+        let is_worse = last.is_some_and(|last| bucket.rate() < last.rate() - last.rate() / 16);
+        if self.is_due || is_better || is_worse {
             if self.is_fresh
                 && self.sent.last().is_some_and(|last| last.bucket.is_some())
                 && self.on_stream > 0
@@ -442,6 +487,16 @@ impl RemoteBucket {
         self.is_due = false;
     }
 
+    /// Whether the peer is not told yet: it goes on by a better assignment, and the rest of a share
+    /// may come before that ends.
+    fn waits(&self, all: &Cover, now: Timestamp) -> bool {
+        let last = self.sent.last().and_then(|last| last.bucket);
+        let is_worse = last.is_none_or(|last| all.tokens == 0 || all.rate < last.rate());
+        is_worse
+            && self.holders.iter().any(RemoteHolder::is_short)
+            && now.saturating_add(WAIT_MARGIN) < self.lasts_until
+    }
+
     /// Whether the mistake is planted; always false without the cfg.
     fn has(&self, fault: Fault) -> bool {
         self.holders.iter().any(|holder| holder.terms.has(fault))
@@ -457,7 +512,12 @@ impl RemoteBucket {
             self.merge_oldest();
         }
         let ttl = Duration::from_secs(ttl.into());
-        self.sent.push(Sent { bucket, at: now, ttl, is_alone: false });
+        let taken_at = now.saturating_add(TAKEN_WITHIN);
+        self.lasts_until = match bucket {
+            Some(_) => now.saturating_add(ttl.saturating_sub(ttl / DRIFT)),
+            None => now,
+        };
+        self.sent.push(Sent { bucket, at: now, ttl, taken_at, is_alone: false });
         self.on_stream += 1;
         step.tell.push(assignment);
     }
@@ -481,7 +541,7 @@ impl RemoteBucket {
     /// When to step again.
     fn next(&self, spending: &Spending, now: Timestamp) -> Option<Timestamp> {
         let unconfirmed = self.sent.len() > 1 && self.on_stream > 0;
-        let taken_at = self.sent.last().filter(|_| unconfirmed).map(Sent::taken_at);
+        let taken_at = self.sent.last().filter(|_| unconfirmed).map(|last| last.taken_at);
         let asks_at = self.holders.iter().filter(|holder| !holder.is_asking()).filter_map(|holder| {
             let is_wanted = (self.is_due && !holder.is_current) || holder.goes_on();
             (is_wanted && holder.covers(spending, now)).then(|| holder.asks_at())

@@ -3,6 +3,9 @@
 
 mod bounds;
 mod bucket;
+/// The rules of Envoy, which the simulator has.
+#[path = "../../../tidegate-sim/src/fleet/envoy_bucket.rs"]
+mod envoy_bucket;
 mod holder;
 mod liveness;
 mod remote;

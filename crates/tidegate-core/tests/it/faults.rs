@@ -5,6 +5,8 @@ use tidegate_core::lease::Fault;
 
 use crate::fleet::{Fleet, Limit, SAFE};
 use crate::real::{bucket, window};
+use crate::remote::remote;
+use crate::remote_fleet::{REMOTE_SAFE, RemoteFleet};
 
 /// A window that does not end within what is looked at, and of which a first grant leaves a token
 /// in hand.
@@ -50,4 +52,21 @@ fn a_return_that_is_applied_twice_is_found() {
 #[test]
 fn a_lease_beyond_the_end_of_its_window_is_found() {
     is_found(Fault::WindowEndIgnored, Fleet { retries: true, ..window() });
+}
+
+fn is_found_at_an_envoy(fault: Fault) {
+    let fleet = RemoteFleet { ends: 0, fault: Some(fault), ..remote() };
+    let checker = fleet.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let path = checker.discovery(REMOTE_SAFE).unwrap_or_else(|| panic!("{fault:?} was not found"));
+    println!("{fault:?} after {} states: {:?}", checker.unique_state_count(), path.into_actions());
+}
+
+#[test]
+fn an_increase_without_a_grant_is_found() {
+    is_found_at_an_envoy(Fault::IncreaseNotGranted);
+}
+
+#[test]
+fn a_lease_that_ends_with_its_assignment_is_found() {
+    is_found_at_an_envoy(Fault::LeaseEndsWithAssignment);
 }

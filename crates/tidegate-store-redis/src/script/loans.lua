@@ -224,6 +224,18 @@ local function bucket_ledger(m)
     return max(by_age, has_changed and 2 or 0)
   end
 
+  -- Forgets the demand of the other leases of a new remote holder's member: the peer has come back
+  -- by another stream, and wants what it wants once. Whether there was any.
+  local function count_once(g, ask)
+    local member, found = ask.holder:sub(1, 8), {}
+    for _, lease in ipairs(g.leases) do
+      if lease.holder == ask.holder then return false end
+      if lease.demand > 0 and lease.holder:sub(1, 8) == member then found[#found + 1] = lease end
+    end
+    for _, lease in ipairs(found) do lease.demand, lease.place = 0, false end
+    return #found > 0
+  end
+
   -- Lets a remote holder take over the leases of its member that were not renewed in time; whether
   -- there were any. Their tokens in hand count as spent, their rates count on in its own lease.
   local function replace(g, paid, ask)
@@ -351,7 +363,10 @@ local function bucket_ledger(m)
 
   function k.ask(g, n, ask)
     local sums, paid = drain(g, n, ask.holder)
-    if ask.lifetime and not ask.is_leaving and replace(g, paid, ask) then sums = drain(g, n, ask.holder) end
+    if ask.lifetime and not ask.is_leaving then
+      local counted_twice = count_once(g, ask)
+      if replace(g, paid, ask) or counted_twice then sums = drain(g, n, ask.holder) end
+    end
     local lease = sums.own
     if lease then
       if ask.seq <= lease.seq then

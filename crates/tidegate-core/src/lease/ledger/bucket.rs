@@ -138,8 +138,11 @@ impl LedgerStep<'_> {
 
     pub(super) fn ask_bucket(&mut self, refill: &Refill, ask: &Ask) -> Option<Grant> {
         let mut all = self.drain(refill);
-        if ask.is_remote() && !ask.is_leaving && self.replace(ask) {
-            all = self.drain(refill);
+        if ask.is_remote() && !ask.is_leaving {
+            let counted_twice = self.count_once(ask);
+            if self.replace(ask) || counted_twice {
+                all = self.drain(refill);
+            }
         }
         let known = self.ledger.leases.known_now(self.now_us, self.paid_from());
         let mut was = None;
@@ -366,6 +369,19 @@ impl LedgerStep<'_> {
         let need = ask.need.min(u64::from(keep.max(1)));
         let lump = need.saturating_sub(ask.left.into()).min(free);
         lump.min(self.terms.lent_max().saturating_sub(ask.left.into())) as u32
+    }
+
+    /// Forgets the demand of the other leases of a remote holder's member when the holder is new:
+    /// the peer has come back by another stream, and wants what it wants once. Whether there was
+    /// any.
+    fn count_once(&mut self, ask: &Ask) -> bool {
+        let member = ask.holder.member;
+        let counts = |lease: &Lease| lease.holder.member == member && lease.demand > 0;
+        if self.find(ask.holder).is_ok() || !self.ledger.leases.iter().any(counts) {
+            return false;
+        }
+        self.ledger.leases.iter_mut().filter(|lease| counts(lease)).for_each(|lease| lease.demand = 0);
+        true
     }
 
     /// Lets a remote holder take over the leases of its member that were not renewed in time: the

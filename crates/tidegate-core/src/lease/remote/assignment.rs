@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::bounds::{LEASE_MARGIN, TAKEN_WITHIN};
+use super::bounds::LEASE_MARGIN;
 use crate::lease::DRIFT;
 use crate::time::{Timestamp, duration_nanos};
 
@@ -87,6 +87,8 @@ pub(super) struct Sent {
     pub(super) bucket: Option<TokenBucket>,
     pub(super) at: Timestamp,
     pub(super) ttl: Duration,
+    /// When it has been taken at the latest, unless its stream has ended before.
+    pub(super) taken_at: Timestamp,
     /// Whether it is what the member decided alone.
     pub(super) is_alone: bool,
 }
@@ -101,11 +103,6 @@ impl Sent {
     /// faster.
     pub(super) fn lasts(&self) -> Timestamp {
         self.at.saturating_add(self.ttl.saturating_sub(self.ttl / DRIFT))
-    }
-
-    /// When it has been taken, unless its stream has ended before.
-    pub(super) fn taken_at(&self) -> Timestamp {
-        self.at.saturating_add(TAKEN_WITHIN)
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::assignment::{MICRO, MicroRate, Spending, tokens_in};
 use super::bounds::{
-    BURST_SPAN, DEMAND_MAX, FIRST_DEMAND, FIRST_PART, LEASE_MARGIN, RETRY, SLOW_TOKENS, TOKENS_MIN,
+    BURST_SPAN, DEMAND_MAX, FIRST_DEMAND, FIRST_LOOKS, FIRST_PART, GATHER_SPAN, LEASE_MARGIN, RETRY,
+    SHORT_RETRY, SLOW_TOKENS, TOKENS_MIN,
 };
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant, HolderName};
@@ -18,7 +19,7 @@ use crate::time::{Timestamp, duration_nanos};
 ///
 /// Tokens in hand are those that the peer's bucket may hold, and, of a slow limit, those that it
 /// will refill by. The rate is the refill beside them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RemoteHolder {
     /// Tells limits apart; of no other use here.
     pub(super) key: u64,
@@ -28,6 +29,10 @@ pub(super) struct RemoteHolder {
     seq: u32,
     epoch: u32,
     held: u32,
+    /// Tokens of the rate that it has kept, as it had none in hand. For the ledger they are spent.
+    gathered: u32,
+    /// Whether tokens in hand were written off that the ledger does not know of.
+    has_written_off: bool,
     returned: u32,
     unused: u32,
     /// Parts of a token in `held` that were spent, and of the rate that were not, in millionths of
@@ -44,6 +49,10 @@ pub(super) struct RemoteHolder {
     pub(super) keep: u32,
     members: u32,
     portion: Portion,
+    /// The demand of the last ask, in tokens each period.
+    asked_for: u32,
+    /// How many times more it asks by itself, as it is new to the ledger.
+    looks: u8,
     /// Whether it has been answered since the peer last reported.
     pub(super) is_current: bool,
     /// Whether what it has in hand was granted for a peer's bucket that begins full.
@@ -51,7 +60,7 @@ pub(super) struct RemoteHolder {
 }
 
 /// A grant.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Lent {
     seq: u32,
     /// Tokens each period, and those that it added to what is in hand.
@@ -63,7 +72,7 @@ struct Lent {
 }
 
 /// How the last grant was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Portion {
     /// All that the ledger owes it.
     Full,
@@ -95,6 +104,8 @@ impl RemoteHolder {
             seq: 0,
             epoch: 0,
             held: 0,
+            gathered: 0,
+            has_written_off: false,
             returned: 0,
             unused: 0,
             spent_parts: 0,
@@ -106,6 +117,8 @@ impl RemoteHolder {
             keep: 0,
             members: 0,
             portion: Portion::Full,
+            asked_for: 0,
+            looks: 0,
             is_current: false,
             is_fresh: false,
         }
@@ -126,20 +139,31 @@ impl RemoteHolder {
         self.asked
     }
 
-    /// Whether the ledger owes it more, so that it asks again by itself.
+    /// Whether it has less than its share and than its demand, so that it asks again by itself.
     pub(super) fn is_short(&self) -> bool {
-        self.portion == Portion::Short
+        self.portion == Portion::Short && (self.tokens() == 0 || self.last.rate < self.asked_for)
     }
 
     /// Whether the ledger counts a grant that the peer no longer spends by, and others may miss it.
     pub(super) fn owes(&self) -> bool {
         let rate = self.last.rate;
-        self.last.is_told && self.prior.rate > rate.saturating_add(rate / 8)
+        let has_less = self.last.is_told && self.prior.rate > rate.saturating_add(rate / 8);
+        has_less || self.has_written_off
+    }
+
+    /// Tokens in hand, for the peer's bucket to hold.
+    const fn tokens(&self) -> u32 {
+        self.held.saturating_add(self.gathered)
     }
 
     /// Whether it asks although the peer waits for nothing.
     pub(super) fn goes_on(&self) -> bool {
-        self.is_short() || self.owes() || self.is_silent()
+        self.is_short() || self.owes() || self.is_silent() || self.looks_again()
+    }
+
+    /// Whether it looks once more for others that are new to the ledger, too.
+    fn looks_again(&self) -> bool {
+        self.looks > 0 && self.last.rate > self.asked_for.saturating_add(self.asked_for / 4)
     }
 
     /// Whether it has anything that the ledger may want back.
@@ -167,7 +191,7 @@ impl RemoteHolder {
 
     /// Whether the limit is so slow that a lease's rate, in whole tokens each period, says little:
     /// then tokens in hand refill the peer's bucket, too.
-    fn is_slow(&self) -> bool {
+    pub(super) fn is_slow(&self) -> bool {
         match &self.terms.kind {
             TermsKind::Bucket(_) => self.terms.quota() < SLOW_TOKENS,
             TermsKind::Window(_) => true,
@@ -191,7 +215,7 @@ impl RemoteHolder {
             return true;
         }
         let beyond = spending.beyond(self.micro(self.last.rate), now);
-        spending.tokens.saturating_add(beyond) <= self.held
+        spending.tokens.saturating_add(beyond) <= self.tokens()
     }
 
     /// Accounts for the time until `now`, in which the peer spent by `spending` at most.
@@ -206,10 +230,14 @@ impl RemoteHolder {
         self.spent_parts = (spent % whole) as u64;
         let rate = counted.min(self.micro(self.last.rate));
         let unused = u128::from(rate.saturating_sub(spends)) * nanos + u128::from(self.unused_parts);
-        self.unused = self.unused.wrapping_add((unused / whole) as u32);
+        let come = (unused / whole) as u32;
+        let most = if self.held == 0 && self.last.is_told { tokens_in(rate, GATHER_SPAN, false) } else { 0 };
+        let gathered = come.min(most.saturating_sub(self.gathered));
+        self.gathered += gathered;
+        self.unused = self.unused.wrapping_add(come - gathered);
         self.unused_parts = (unused % whole) as u64;
         if now >= self.until() {
-            (self.held, self.last.rate, self.prior.rate) = (0, 0, 0);
+            (self.held, self.gathered, self.last.rate, self.prior.rate) = (0, 0, 0, 0);
             (self.spent_parts, self.unused_parts) = (0, 0);
         }
         self.at = self.at.max(now);
@@ -217,7 +245,16 @@ impl RemoteHolder {
 
     /// Counts as spent all that it has in hand: the peer begins with another bucket.
     pub(super) fn write_off(&mut self) {
-        (self.held, self.spent_parts) = (0, 0);
+        (self.held, self.gathered, self.spent_parts) = (0, 0, 0);
+    }
+
+    /// Counts as spent so many of the tokens in hand: the peer's bucket holds fewer, and those that
+    /// it lacked it has spent.
+    pub(super) fn write_off_some(&mut self, tokens: u32) {
+        let held = tokens.saturating_sub(self.gathered).min(self.held);
+        self.gathered = self.gathered.saturating_sub(tokens);
+        self.held -= held;
+        self.has_written_off |= held > 0;
     }
 
     /// The ask to send at `now`, for a demand of so many millionths of a token a second. Tokens in
@@ -237,6 +274,7 @@ impl RemoteHolder {
         let counted = self.counted(now);
         self.give_back(spending, counted, now);
         let demand = self.demand(demand);
+        self.asked_for = demand;
         let wanted = self.wanted(demand, counted, ttl);
         let need = if wanted > self.held { wanted } else { 0 };
         let ask =
@@ -289,8 +327,8 @@ impl RemoteHolder {
 
     /// The tokens of a first grant, before the ledger has said how many others there are.
     fn first_tokens(&self) -> u32 {
-        let burst = self.terms.largest();
-        u32::try_from((burst / FIRST_PART).max(1)).unwrap_or(u32::MAX)
+        let part = u32::try_from(self.terms.largest() / FIRST_PART);
+        part.unwrap_or(u32::MAX).max(TOKENS_MIN)
     }
 
     /// Gives everything back, for good.
@@ -324,8 +362,14 @@ impl RemoteHolder {
         self.is_fresh = false;
     }
 
+    /// Keeps the last grant although it has no token to tell the peer of yet.
+    pub(super) fn gathers(&mut self) {
+        self.last.is_told = self.last.rate > 0;
+    }
+
     /// An ask for nothing.
     fn letter(&mut self, now: Timestamp) -> Ask {
+        self.has_written_off = false;
         self.seq = self.seq.wrapping_add(1);
         self.contact = self.contact.ask();
         self.asked = now;
@@ -358,14 +402,23 @@ impl RemoteHolder {
             return;
         }
         if grant.epoch > self.epoch {
-            self.prior.rate = 0;
+            (self.prior.rate, self.looks) = (0, FIRST_LOOKS);
+        } else {
+            self.looks = self.looks.saturating_sub(1);
         }
         (self.epoch, self.members) = (grant.epoch, grant.members);
-        self.portion = match grant.again > SPACING {
+        let lacks_token = grant.held == 0 && !grant.again.is_zero();
+        self.portion = match grant.again > SPACING || lacks_token {
             _ if grant.is_spot() => Portion::Spot,
             true => Portion::Short,
             false => Portion::Full,
         };
+        let wait = match (self.portion, self.looks) {
+            (Portion::Short, _) => SHORT_RETRY,
+            (_, 1) => 2 * RETRY,
+            _ => RETRY,
+        };
+        self.asked = now.saturating_add(wait);
         let until = sent.saturating_add(grant.ttl.saturating_sub(grant.ttl / DRIFT));
         if until <= now {
             return;
@@ -374,7 +427,7 @@ impl RemoteHolder {
         if self.portion == Portion::Spot {
             (self.held, self.last.rate) = (grant.lump, 0);
         } else {
-            (self.held, self.keep) = (grant.held, grant.keep);
+            (self.held, self.keep) = (grant.held, grant.keep.max(1));
         }
     }
 
@@ -384,6 +437,12 @@ impl RemoteHolder {
             self.contact = self.contact.miss();
             self.asked = now.saturating_add(RETRY);
         }
+    }
+
+    /// The answer to an ask in flight is not waited for, which says nothing about the ledger.
+    pub(super) fn forget_ask(&mut self, now: Timestamp) {
+        self.contact = self.contact.land();
+        self.ask_soon(now);
     }
 
     /// Goes on under other terms, by which it asks at once. With another period, the rates of its
@@ -427,9 +486,9 @@ impl RemoteHolder {
             // Between two answers the peer spends by the grant before.
             let rate = if now < self.prior.until { self.prior.rate } else { 0 };
             let until = self.prior.until.max(now);
-            return Cover { tokens: self.held, rate: self.micro(rate), until };
+            return Cover { tokens: self.tokens(), rate: self.micro(rate), until };
         }
-        Cover { tokens: self.held, rate: self.micro(self.last.rate), until: self.last.until }
+        Cover { tokens: self.tokens(), rate: self.micro(self.last.rate), until: self.last.until }
     }
 
     /// How many of the tokens that are covered the peer's bucket may hold.
@@ -437,8 +496,13 @@ impl RemoteHolder {
         if self.terms.has(Fault::IncreaseNotGranted) {
             return cover.tokens.saturating_mul(2);
         }
-        if !(is_lent && self.is_slow()) {
+        if !is_lent {
             return cover.tokens;
+        }
+        if !self.is_slow() {
+            // There are more holders by now.
+            let has_many = self.keep > 0 && cover.tokens > self.keep.saturating_add(self.keep / 4);
+            return if has_many { self.keep } else { cover.tokens };
         }
         let likely = self.limit() / u64::from(self.members.max(1));
         let likely = demand.map_or(likely, |demand| likely.min(demand)).max(cover.rate);

@@ -1,11 +1,15 @@
 //! Remote buckets: bounds over seeds, shares, and what a loss costs.
 
+use core::time::Duration;
+use std::sync::Arc;
+
 #[cfg(tidegate_planted_faults)]
 use super::super::Fault;
+use super::super::{HolderName, RemoteBucket, Terms};
 use super::remote_world::{RemoteWorld, Troubles};
-use super::world::{Chance, SECOND};
-use crate::Rate;
+use super::world::{Chance, SECOND, START};
 use crate::algorithm::{Algorithm, Bucket};
+use crate::{Rate, Timestamp};
 
 fn bucket(rate: u64, burst: u64) -> Algorithm {
     Algorithm::Bucket(Bucket::new(Rate::per_second(rate).unwrap(), burst).unwrap())
@@ -19,7 +23,9 @@ fn drawn(seed: u64) -> RemoteWorld {
     }
     let rate = [1, 2, 5, 20, 100, 1000][chance.below(6) as usize];
     let burst = [16, 16.max(rate / (1 + chance.below(3)) + chance.below(rate))][chance.below(2) as usize];
-    let (envoys, daemons) = (1 + chance.below(4), 1 + chance.below(3));
+    let most = [4, 4, 4, 12][chance.below(4) as usize];
+    let envoys = 1 + chance.below(most);
+    let daemons = 1 + chance.below(3);
     let mut world = RemoteWorld::new(bucket(rate, burst), envoys as usize, daemons as usize, seed);
     let mut often = |most: u64| if chance.below(2) == 0 { 0 } else { chance.below(most) };
     world = world.with(Troubles {
@@ -144,5 +150,114 @@ fn a_rate_is_shared_by_demand() {
             let refused = world.envoys.iter().map(|envoy| envoy.longest_refusal).max();
             assert!(refused < Some(SECOND), "{seed} {demands:?}: refused for {refused:?}");
         }
+    }
+}
+
+/// Two Envoys with 9 of 20 requests a second each, half a minute after they began; the longest time
+/// for which one of them is refused in the half minute after `event`.
+fn refused_after(seed: u64, event: impl FnOnce(&mut RemoteWorld)) -> u64 {
+    let mut world = RemoteWorld::new(bucket(20, 20), 2, 2, seed);
+    world.envoys.iter_mut().for_each(|envoy| envoy.demand = 9_000);
+    world.run_for(30 * SECOND);
+    world.envoys.iter_mut().for_each(|envoy| envoy.longest_refusal = 0);
+    event(&mut world);
+    world.run_for(30 * SECOND);
+    world.envoys.iter().map(|envoy| envoy.longest_refusal).max().unwrap()
+}
+
+#[test]
+fn callers_within_the_limit_do_not_notice_that_a_daemon_or_the_store_goes() {
+    let mut worst = [(0, 0); 5];
+    for seed in 1..=100 {
+        let refused = [
+            refused_after(seed, |world| world.crash(0, SECOND)),
+            refused_after(seed, |world| world.crash(1, 60 * SECOND)),
+            refused_after(seed, |world| (0..2).for_each(|daemon| world.crash(daemon, SECOND))),
+            refused_after(seed, |world| world.silent_until = world.now + 5 * SECOND),
+            refused_after(seed, RemoteWorld::lose_store),
+        ];
+        for (worst, refused) in worst.iter_mut().zip(refused) {
+            *worst = (*worst).max((refused / (SECOND / 100), seed));
+        }
+    }
+    // A daemon that dies between a report and its answer leaves the Envoy with an assignment that
+    // ends before its lease may be taken over.
+    for (event, most) in [150, 150, 150, 1, 1].into_iter().enumerate() {
+        assert!(worst[event].0 < most, "{worst:?}");
+    }
+}
+
+#[test]
+fn a_caller_that_moves_to_another_envoy_waits_for_one_report() {
+    let mut worst = (0, 0);
+    for seed in 1..=100 {
+        for idle in [0, 500] {
+            let mut world = RemoteWorld::new(bucket(20, 20), 2, 2, seed);
+            let set = |world: &mut RemoteWorld, demands: [u64; 2]| {
+                world.envoys.iter_mut().zip(demands).for_each(|(envoy, demand)| envoy.demand = demand);
+            };
+            set(&mut world, [15_000, idle]);
+            world.run_for(30 * SECOND);
+            world.envoys[1].longest_refusal = 0;
+            set(&mut world, [0, 15_000]);
+            world.run_for(30 * SECOND);
+            worst = worst.max((world.envoys[1].longest_refusal / (SECOND / 100), seed));
+        }
+    }
+    assert!(worst.0 < 300, "{worst:?}");
+}
+
+/// Where the burst has less than two tokens for each Envoy, their buckets hold one, and lose what
+/// comes while that waits for a request.
+#[test]
+fn many_envoys_share_one_limit() {
+    for (envoys, rate, use_least) in [(12, 240, 95), (100, 1_000, 95), (12, 20, 60)] {
+        let mut world = RemoteWorld::new(bucket(rate, rate), envoys, 1 + envoys / 10, 1);
+        // Twice as much as there is.
+        world.envoys.iter_mut().for_each(|envoy| envoy.demand = rate * 2_000 / envoys as u64);
+        world.run_for(10 * SECOND);
+        let before: Vec<u64> = world.envoys.iter().map(|envoy| envoy.admitted).collect();
+        world.run_for(60 * SECOND);
+        let parts = world.envoys.iter().zip(before).map(|(envoy, before)| envoy.admitted - before);
+        let parts: Vec<u64> = parts.collect();
+        let (all, sum) = (rate * 60, parts.iter().sum::<u64>());
+        assert!(sum * 100 >= all * use_least, "{envoys} of {rate}/s: {sum} of {all}");
+        let (least, most) = (parts.iter().min().unwrap(), parts.iter().max().unwrap());
+        assert!(least * 100 >= most * 90, "{envoys} of {rate}/s: {parts:?}");
+        assert!(world.calls < 70 * envoys as u64, "{} calls", world.calls);
+        assert!(world.highest <= world.bound());
+    }
+}
+
+#[test]
+fn a_reset_fills_the_buckets_of_envoys_at_once() {
+    for (seed, at) in (1..=20).flat_map(|seed| [8, 12, 17, 40].map(|at| (seed, at))) {
+        let mut world = RemoteWorld::new(bucket(20, 20), 2, 2, seed);
+        world.envoys.iter_mut().for_each(|envoy| envoy.demand = 50_000);
+        world.run_for((at - 2) * SECOND);
+        let start = world.admitted;
+        world.run_for(2 * SECOND);
+        let before = world.admitted - start;
+        world.reset();
+        world.run_for(2 * SECOND);
+        let after = world.admitted - start - before;
+        assert!(after > before, "{seed}, {at} s: {before}, and {after} after it");
+    }
+}
+
+#[test]
+fn a_stream_that_is_opened_while_an_ask_is_in_flight_is_told_nothing_before_the_answer() {
+    let now = Timestamp::from_nanos(START);
+    let terms = Terms::from_algorithm(&bucket(100, 100), now).unwrap();
+    let name = HolderName { member: 9, incarnation: 1 };
+    let mut remote = RemoteBucket::new(name, Duration::from_secs(10), now);
+    remote.set_limits(&[(1, Arc::new(terms))], now);
+    for seq in 1..=3 {
+        remote.report(0, 1, Duration::ZERO, now);
+        let step = remote.step(1, now);
+        let asked: Vec<_> = step.asks.iter().map(|(_, ask)| ask.seq).collect();
+        assert_eq!((asked, &step.tell[..]), (vec![seq], &[][..]));
+        remote.closed();
+        remote.opened(now);
     }
 }

@@ -227,3 +227,14 @@ fn ordinary_asks_beside_leases_of_any_length_keep_to_the_rate_and_the_burst() {
     }
     assert!(replaced > 100 && granted > 1_000 && spots > 1_000, "{replaced} {granted} {spots}");
 }
+
+/// Two peers come back by other streams at the same time, before their leases may be taken over.
+#[test]
+fn the_demand_of_a_peer_that_has_come_back_counts_once() {
+    let mut desk = Desk::new(20, 100);
+    for (member, seconds) in [(8, 0), (9, 0), (8, 5), (9, 5)] {
+        desk.ask(at(seconds), remote(member, seconds as u32, 45, 4));
+    }
+    // The half of 100 units a period, but for what is never lent.
+    assert_eq!(desk.ask(at(6), Ask { seq: 2, ..remote(8, 5, 45, 4) }).rate, 49);
+}

@@ -1,23 +1,21 @@
 //! One key that Envoys spend, from a seed: the ledger, daemons with remote buckets, an ordinary
 //! member, and Envoys as facts say they behave.
 //!
-//! An Envoy reports a new bucket at once and all buckets every five seconds, takes an assignment
-//! when it arrives, counts its time to live from then by its own clock, keeps the filling in
-//! proportion when a token bucket changes, begins full after a denial and after an assignment has
-//! ended, notices no change of the interval alone, and looks for a daemon only at its own tick.
+//! [`EnvoyBucket`] has the rules of an Envoy's bucket. An Envoy looks for a daemon only at its own
+//! tick, and a message that it does not take in time ends its stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::*;
+use super::envoy_bucket::{EnvoyBucket, EnvoyCounts, EnvoyFill, EnvoyOrder, REPORT_EVERY};
 use super::world::{Chance, MS, SECOND, START};
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
 use crate::time::Timestamp;
 
 const STEP: u64 = 10 * MS;
-const REPORT: u64 = 5 * SECOND;
 pub(super) const TTL: Duration = Duration::from_secs(10);
 const KEY: u64 = 1;
 
@@ -44,27 +42,14 @@ pub(super) struct Troubles {
     pub(super) drift: u64,
 }
 
-/// The token bucket of an Envoy, in parts of a token by the nanosecond.
-#[derive(Clone, Copy, Debug)]
-enum Told {
-    Nothing,
-    Deny,
-    Bucket { bucket: TokenBucket, level: u128, at: u64 },
-}
-
 #[derive(Debug)]
 pub(super) struct Envoy {
     pub(super) name: u64,
     /// Requests in a thousand seconds.
     pub(super) demand: u64,
     due: u64,
-    told: Told,
-    ends: u64,
+    bucket: EnvoyBucket,
     taken_at: u64,
-    /// Whether it knows the bucket, and what it counted since its last report.
-    knows: bool,
-    counted: (u64, u64),
-    reported: u64,
     tick: u64,
     stream: Option<u64>,
     paused_until: u64,
@@ -89,8 +74,10 @@ struct Link {
     daemon: usize,
     run: u64,
     /// Reports on their way to the daemon, and assignments on their way to the Envoy.
-    up: VecDeque<(u64, (u64, u64, u64))>,
+    up: VecDeque<(u64, EnvoyCounts)>,
     down: VecDeque<(u64, u64, Assignment, bool)>,
+    /// When the daemon learns that the Envoy has taken all that was sent.
+    proofs: VecDeque<u64>,
     is_open: bool,
 }
 
@@ -162,13 +149,9 @@ impl RemoteWorld {
             name: 1 << 63 | index as u64,
             demand: 0,
             due: 0,
-            told: Told::Nothing,
-            ends: 0,
+            bucket: EnvoyBucket::new(0),
             taken_at: 0,
-            knows: false,
-            counted: (0, 0),
-            reported: 0,
-            tick: START + chance.below(REPORT),
+            tick: START + chance.below(REPORT_EVERY),
             stream: None,
             paused_until: 0,
             slower_ms: 0,
@@ -220,7 +203,8 @@ impl RemoteWorld {
         self.troubles = troubles;
         let most = i64::try_from(troubles.drift * 1000).unwrap();
         for at in 0..self.envoys.len() {
-            self.envoys[at].drift = self.chance.below(2 * most.unsigned_abs() + 1).cast_signed() - most;
+            let drift = self.chance.below(2 * most.unsigned_abs() + 1).cast_signed() - most;
+            (self.envoys[at].drift, self.envoys[at].bucket) = (drift, EnvoyBucket::new(drift));
         }
         for at in 0..self.daemons.len() {
             self.daemons[at].drift = self.chance.below(2 * most.unsigned_abs() + 1).cast_signed() - most;
@@ -340,7 +324,7 @@ impl RemoteWorld {
         }
     }
 
-    fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         let now = Timestamp::from_nanos(self.now);
         let freed = self.ledger.reset(now, &self.terms, &self.epoch);
         let Algorithm::Bucket(bucket) = &self.algorithm else { unreachable!() };
@@ -350,6 +334,13 @@ impl RemoteWorld {
             let now = self.local(self.daemons[daemon].drift);
             self.daemons[daemon].buckets.iter_mut().flatten().for_each(|bucket| bucket.reset(now));
         }
+    }
+
+    /// The store comes back without its data.
+    pub(super) fn lose_store(&mut self) {
+        let began = Timestamp::from_nanos(self.now);
+        self.epoch = Epoch { number: self.epoch.number + 1, began, is_after_loss: true };
+        self.ledger = Ledger::begin(&self.terms, &self.epoch);
     }
 
     /// Whether an Envoy has taken an assignment in this step.
@@ -369,9 +360,9 @@ impl RemoteWorld {
         if let Some(at) = self.links.iter().position(|link| link.envoy == envoy && link.is_open) {
             self.cut(at);
         }
-        let tick = self.now + self.chance.below(REPORT);
+        let tick = self.now + self.chance.below(REPORT_EVERY);
         let one = &mut self.envoys[envoy];
-        (one.told, one.knows, one.counted, one.stream) = (Told::Nothing, false, (0, 0), None);
+        (one.bucket, one.stream) = (EnvoyBucket::new(one.drift), None);
         (one.paused_until, one.tick) = (0, tick);
     }
 
@@ -432,6 +423,14 @@ impl RemoteWorld {
                 self.links[at].down.pop_front();
                 self.take(envoy, assignment);
                 self.envoys[envoy].is_alone = is_alone;
+                if self.links[at].down.is_empty() && !self.chance.in_a_thousand(self.troubles.lost) {
+                    let proof = now + 100 * MS + self.chance.below(self.troubles.delay_ms * MS + 1);
+                    self.links[at].proofs.push_back(proof);
+                }
+            }
+            while self.links[at].proofs.front().is_some_and(|proof| *proof <= now) {
+                self.links[at].proofs.pop_front();
+                self.prove(at);
             }
         }
         for at in late {
@@ -452,6 +451,18 @@ impl RemoteWorld {
         self.letters = later;
         for letter in due {
             self.deliver(letter);
+        }
+    }
+
+    /// A daemon learns that an Envoy has taken what was sent; not if more has been sent since.
+    fn prove(&mut self, link: usize) {
+        let Link { envoy, daemon, run, ref down, .. } = self.links[link];
+        let now = self.local(self.daemons[daemon].drift);
+        if down.is_empty()
+            && self.daemons[daemon].run == run
+            && let Some(bucket) = &mut self.daemons[daemon].buckets[envoy]
+        {
+            bucket.taken(now);
         }
     }
 
@@ -494,55 +505,16 @@ impl RemoteWorld {
 
     /// An Envoy takes an assignment.
     fn take(&mut self, envoy: usize, assignment: Assignment) {
-        let now = self.now;
-        self.refill(envoy);
         let one = &mut self.envoys[envoy];
-        one.taken_at = now;
-        if !one.knows {
-            return;
-        }
-        let ttl = match assignment {
-            Assignment::Abandon => {
-                (one.told, one.knows, one.counted) = (Told::Nothing, false, (0, 0));
-                return;
+        one.taken_at = self.now;
+        let order = match assignment {
+            Assignment::Bucket(TokenBucket { max_tokens, tokens_per_fill, interval_s }, ttl) => {
+                EnvoyOrder::Fill(EnvoyFill { max_tokens, tokens_per_fill, interval_s }, ttl)
             }
-            Assignment::Deny(ttl) => {
-                one.told = Told::Deny;
-                ttl
-            }
-            Assignment::Bucket(bucket, ttl) => {
-                let most = u128::from(bucket.max_tokens) * u128::from(SECOND);
-                one.told = match one.told {
-                    Told::Bucket { bucket: old, level, at } => {
-                        let is_same = old.max_tokens == bucket.max_tokens
-                            && old.tokens_per_fill == bucket.tokens_per_fill;
-                        let level = level * u128::from(bucket.max_tokens) / u128::from(old.max_tokens);
-                        Told::Bucket { bucket: if is_same { old } else { bucket }, level, at }
-                    }
-                    Told::Nothing | Told::Deny => Told::Bucket { bucket, level: most, at: now },
-                };
-                ttl
-            }
+            Assignment::Deny(ttl) => EnvoyOrder::Deny(ttl),
+            Assignment::Abandon => EnvoyOrder::Abandon,
         };
-        let lasts = i128::from(ttl) * i128::from(SECOND);
-        let lasts = lasts - lasts * i128::from(one.drift) / 1_000_000;
-        one.ends = now + u64::try_from(lasts).unwrap();
-    }
-
-    /// Brings the bucket of an Envoy to now.
-    fn refill(&mut self, envoy: usize) {
-        let now = self.now;
-        let one = &mut self.envoys[envoy];
-        if now >= one.ends && !matches!(one.told, Told::Nothing) {
-            one.told = Told::Nothing;
-        }
-        if let Told::Bucket { bucket, level, at } = &mut one.told {
-            let passed = i128::from(now - *at);
-            let passed = u128::try_from(passed + passed * i128::from(one.drift) / 1_000_000).unwrap();
-            let more = passed * u128::from(bucket.tokens_per_fill) / u128::from(bucket.interval_s);
-            *level = (*level + more).min(u128::from(bucket.max_tokens) * u128::from(SECOND));
-            *at = now;
-        }
+        one.bucket.obey(order, self.now);
     }
 
     fn run_envoy(&mut self, envoy: usize) {
@@ -550,23 +522,12 @@ impl RemoteWorld {
         if now < self.envoys[envoy].paused_until {
             return;
         }
-        self.refill(envoy);
-        let mut is_new = false;
         let demand = self.envoys[envoy].demand;
         let demand = if demand == 0 { 0 } else { demand.max(1) };
         while demand > 0 && self.envoys[envoy].due <= now {
             let one = &mut self.envoys[envoy];
             one.due = one.due.max(now.saturating_sub(STEP)) + 1000 * SECOND / demand;
-            if !one.knows {
-                (one.knows, is_new) = (true, true);
-                one.counted = (0, 0);
-            }
-            let whole = u128::from(SECOND);
-            if let Told::Bucket { level, .. } = &mut one.told
-                && *level >= whole
-            {
-                *level -= whole;
-                one.counted.0 += 1;
+            if one.bucket.admits(now) {
                 one.admitted += 1;
                 one.refused_since = None;
                 if one.is_alone {
@@ -575,7 +536,6 @@ impl RemoteWorld {
                     self.admit();
                 }
             } else {
-                one.counted.1 += 1;
                 one.refused += 1;
                 let since = *one.refused_since.get_or_insert(now);
                 one.longest_refusal = one.longest_refusal.max(now - since);
@@ -583,21 +543,19 @@ impl RemoteWorld {
         }
         let is_tick = now >= self.envoys[envoy].tick;
         if is_tick {
-            self.envoys[envoy].tick = now + REPORT;
+            self.envoys[envoy].tick = now + REPORT_EVERY;
         }
-        if !self.envoys[envoy].knows || !(is_tick || is_new) {
+        let bucket = &self.envoys[envoy].bucket;
+        if !bucket.is_known() || !(is_tick || bucket.is_new()) {
             return;
         }
         if self.envoys[envoy].stream.is_none() && !self.connect(envoy) {
-            self.envoys[envoy].counted = (0, 0);
+            self.envoys[envoy].bucket.lose_report(now);
             return;
         }
         let id = self.envoys[envoy].stream;
         let delay = self.chance.below(self.troubles.delay_ms * MS + 1);
-        let one = &mut self.envoys[envoy];
-        let elapsed = if is_new { 0 } else { now - one.reported };
-        let report = (one.counted.0, one.counted.1, elapsed / SECOND * SECOND);
-        (one.counted, one.reported) = ((0, 0), now);
+        let report = self.envoys[envoy].bucket.report(now);
         if let Some(link) = self.links.iter_mut().find(|link| Some(link.id) == id) {
             let after = link.up.back().map_or(0, |(arrives, _)| *arrives);
             link.up.push_back(((now + delay).max(after), report));
@@ -629,17 +587,18 @@ impl RemoteWorld {
             *place = Some(bucket);
         }
         self.envoys[envoy].stream = Some(id);
-        let (up, down) = (VecDeque::new(), VecDeque::new());
-        self.links.push(Link { id, envoy, daemon, run, up, down, is_open: true });
+        let (up, down, proofs) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        self.links.push(Link { id, envoy, daemon, run, up, down, proofs, is_open: true });
         true
     }
 
     /// A daemon hears a report.
-    fn hear(&mut self, link: usize, (allowed, denied, elapsed): (u64, u64, u64)) {
+    fn hear(&mut self, link: usize, counts: EnvoyCounts) {
         let Link { envoy, daemon, .. } = self.links[link];
         let now = self.local(self.daemons[daemon].drift);
         if let Some(bucket) = &mut self.daemons[daemon].buckets[envoy] {
-            bucket.report(allowed, denied, Duration::from_nanos(elapsed), now);
+            let EnvoyCounts { allowed, denied, elapsed_s } = counts;
+            bucket.report(allowed, denied, Duration::from_secs(elapsed_s), now);
         }
     }
 
