@@ -138,7 +138,9 @@ fn words_of_all(body: &UsageBody, by: UsageColumn) -> String {
         ("RESOURCE", "resource", &body.resources, body.more_resources),
     ] {
         text.push('\n');
-        let rows = rows.iter().filter(|row| row.row == UsageRowKind::Named || row.total.offered > 0);
+        let rows = rows
+            .iter()
+            .filter(|row| row.row == UsageRowKind::Named || row.total.offered > 0 || is_reported(&row.total));
         let rows: Vec<Row<'_>> = rows.map(|row| (name(row, kind), row)).collect();
         text.push_str(&table(heading, &rows, by));
         if more > 0 {
@@ -198,7 +200,7 @@ fn shown(name: &str) -> String {
 }
 
 /// The columns of every table after the name. The one that is sorted by is among them.
-fn cells(usage: &UsageColumns, by: UsageColumn) -> [String; 8] {
+fn cells(usage: &UsageColumns, by: UsageColumn) -> [String; 10] {
     let outcomes = &usage.outcomes;
     let refused = usage.offered - usage.under_way.min(usage.offered);
     let refused = refused - outcomes.admitted.min(refused);
@@ -216,6 +218,8 @@ fn cells(usage: &UsageColumns, by: UsageColumn) -> [String; 8] {
         usage.units.to_string(),
         seconds(usage.place_time_seconds),
         seconds(usage.wait_seconds),
+        usage.reported_admitted.to_string(),
+        usage.reported_denied.to_string(),
     ]
 }
 
@@ -239,33 +243,27 @@ fn sorted_heading(by: UsageColumn) -> &'static str {
         UsageColumn::Outcome(Outcome::Admitted)
         | UsageColumn::Offered
         | UsageColumn::Units
-        | UsageColumn::PlaceTime => ">REPEATED",
+        | UsageColumn::PlaceTime
+        | UsageColumn::ReportedAdmitted
+        | UsageColumn::ReportedDenied => ">REPEATED",
         UsageColumn::RefusedUnits => ">REFUSED UNITS",
     }
 }
 
 fn table(heading: &'static str, rows: &[Row<'_>], by: UsageColumn) -> String {
-    let by = without_admitted(by);
-    let mut columns = columns(heading, by);
-    for (name, row) in rows {
-        columns.push(cells_after(name, cells(&row.total, by)));
-    }
-    columns.lines().concat()
+    let rows: Vec<_> = rows.iter().map(|(name, row)| (name.as_str(), &row.total)).collect();
+    table_of(heading, &rows, by)
 }
 
 /// The classes of a row, and how their requests ended.
 fn classes(row: &UsageRow, by: UsageColumn) -> String {
-    let by = without_admitted(by);
-    let mut table = columns("CLASS", by);
-    for one in &row.classes {
-        table.push(cells_after(&one.class, cells(&one.usage, by)));
-    }
-    table.push(cells_after("(all)", cells(&row.total, by)));
+    let mut rows: Vec<_> = row.classes.iter().map(|one| (one.class.as_str(), &one.usage)).collect();
+    rows.push(("(all)", &row.total));
+    let mut text = table_of("CLASS", &rows, by);
     let outcomes = tidegate_core::RequestOutcome::ALL.into_iter();
     let outcomes = outcomes.map(|outcome| (outcome, row.total.outcomes.count(outcome)));
     let counted = outcomes.filter(|(_, count)| *count > 0);
     let counted: Vec<String> = counted.map(|(outcome, count)| format!("{outcome} {count}")).collect();
-    let mut text = table.text();
     if !counted.is_empty() {
         let _ = writeln!(text, "\nOutcomes: {}.", counted.join(", "));
     }
@@ -280,28 +278,44 @@ fn without_admitted(by: UsageColumn) -> UsageColumn {
     }
 }
 
-fn columns(heading: &'static str, by: UsageColumn) -> Columns<9> {
-    let sorted = sorted_heading(by);
-    Columns::new([
+/// A table of these rows; with the requests that Envoys decided if there are any.
+fn table_of(heading: &'static str, rows: &[(&str, &UsageColumns)], by: UsageColumn) -> String {
+    let by = without_admitted(by);
+    if rows.iter().any(|(_, usage)| is_reported(usage)) {
+        lines::<11>(heading, rows, by)
+    } else {
+        lines::<9>(heading, rows, by)
+    }
+}
+
+/// Whether Envoys have decided some of its requests.
+fn is_reported(usage: &UsageColumns) -> bool {
+    usage.reported_admitted > 0 || usage.reported_denied > 0
+}
+
+/// The lines of a table with the first `N` columns.
+fn lines<const N: usize>(heading: &'static str, rows: &[(&str, &UsageColumns)], by: UsageColumn) -> String {
+    let headings = [
         heading,
         ">OFFERED",
         ">ADMITTED",
         ">REFUSED",
-        sorted,
+        sorted_heading(by),
         ">UNDER WAY",
         ">UNITS",
         ">PLACE S",
         ">WAIT S",
-    ])
-}
-
-fn cells_after(name: &str, cells: [String; 8]) -> [String; 9] {
-    let mut row = core::array::from_fn(|_| String::new());
-    name.clone_into(&mut row[0]);
-    for (cell, text) in row[1..].iter_mut().zip(cells) {
-        *cell = text;
+        ">REP. ADMITTED",
+        ">REP. DENIED",
+    ];
+    let mut columns = Columns::<N>::new(core::array::from_fn(|column| headings[column]));
+    for (name, usage) in rows {
+        let mut cells = cells(usage, by).into_iter();
+        columns.push(core::array::from_fn(|column| {
+            if column == 0 { (*name).to_owned() } else { cells.next().unwrap_or_default() }
+        }));
     }
-    row
+    columns.lines().concat()
 }
 
 /// The columns of units, as a sentence.
@@ -313,6 +327,13 @@ fn units(usage: &UsageColumns) -> String {
         "Units: {units} at admission, {refused_units} refused, {true_units} true, {reported} reported, \
          {refunded} refunded; settlements added {settled_more} and gave back {settled_less}.\n"
     );
+    if is_reported(usage) {
+        let UsageColumns { reported_admitted, reported_denied, .. } = usage;
+        let _ = writeln!(
+            text,
+            "Envoys report {reported_admitted} admitted and {reported_denied} denied requests, which are in no other number."
+        );
+    }
     if usage.saturated {
         text.push_str(SATURATED);
     }

@@ -94,8 +94,8 @@ pub use place::lacks_in_flight_place;
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use remote::{
-    Action, BucketAction, BucketId, BucketUsage, NotHeld, RemoteConfig, RemoteStream, RemoteTotals,
-    RemoteView, ReportTaken,
+    Action, BucketAction, BucketId, BucketUsage, NotHeld, RemoteConfig, RemotePeer, RemoteStream,
+    RemoteTotals, RemoteView, ReportTaken,
 };
 pub use request::Request;
 pub use ticket::{

@@ -75,8 +75,8 @@ use crate::sync::lock_plain;
 #[non_exhaustive]
 pub struct MeterConfig {
     /// How many tenants of all namespaces have rows of their own, 0 to
-    /// [`MeterConfig::TENANTS_MAX`]; 10 000 by default. Each takes up to 1 KiB. With 0, all tenants
-    /// count in `other` of their namespace. A larger number is taken for the largest.
+    /// [`MeterConfig::TENANTS_MAX`]; 10 000 by default. Each takes up to 1 100 bytes. With 0, all
+    /// tenants count in `other` of their namespace. A larger number is taken for the largest.
     pub tenants: u32,
 }
 
@@ -216,6 +216,20 @@ impl UsageMeter {
     /// Counts units that are refunded. The tenant is tracked as one that makes a request.
     pub(crate) fn refund(&self, subject: &MeteredRows<'_>, units: u64, now: Timestamp) {
         self.with_rows(subject, now, |_, rows| rows.add(RowAmount::Refunded, units));
+    }
+
+    /// Counts requests that an Envoy reports as admitted and as denied. They are not offered. The
+    /// tenant is tracked as one that makes a request.
+    pub(crate) fn report_decided(
+        &self,
+        subject: &MeteredRows<'_>,
+        (admitted, denied): (u64, u64),
+        now: Timestamp,
+    ) {
+        self.with_rows(subject, now, |_, rows| {
+            rows.add(RowAmount::ReportedAdmitted, admitted);
+            rows.add(RowAmount::ReportedDenied, denied);
+        });
     }
 
     /// An admitted request is settled: it was charged `charged` units and took `true_units`, or

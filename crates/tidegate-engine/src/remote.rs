@@ -8,6 +8,7 @@
 //! member's own holders do, in the same batches.
 
 mod bucket;
+mod places;
 mod stream;
 mod stream_cell;
 mod streams;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 use tidegate_core::gate::MetLimit;
-use tidegate_core::lease::{RemoteObstacle, Terms};
+use tidegate_core::lease::{HOLDERS_MAX, RemoteObstacle, Terms};
 
 pub use self::stream::RemoteStream;
 pub(crate) use self::streams::RemoteStreams;
@@ -28,6 +29,9 @@ pub(crate) use self::streams::RemoteStreams;
 pub struct RemoteConfig {
     /// How long an assignment lives, in whole seconds. Default 10 s, from 10 to 60 s.
     pub ttl: Duration,
+    /// How many buckets may hold a part of one key at this member. Default 256, at least 1. A
+    /// further one gets no assignment until one of them ends.
+    pub holders_max: u32,
     /// How many buckets a stream may have. Default 1 000, at least 1.
     pub buckets_max: usize,
 }
@@ -35,13 +39,45 @@ pub struct RemoteConfig {
 impl RemoteConfig {
     /// These bounds.
     pub const fn new(ttl: Duration, buckets_max: u32) -> Self {
-        Self { ttl, buckets_max: buckets_max as usize }
+        Self { ttl, holders_max: HOLDERS_MAX as u32, buckets_max: buckets_max as usize }
+    }
+
+    /// The same with at most so many holders of one key at this member.
+    #[must_use]
+    pub const fn holders(mut self, max: u32) -> Self {
+        self.holders_max = max;
+        self
     }
 }
 
 impl Default for RemoteConfig {
     fn default() -> Self {
-        Self { ttl: Duration::from_secs(10), buckets_max: 1_000 }
+        Self::new(Duration::from_secs(10), 1_000)
+    }
+}
+
+/// The Envoy that opens a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RemotePeer<'a> {
+    /// The name that it calls itself by, or its address.
+    pub name: &'a str,
+    /// The grant or the address that the buckets of its namespace are divided by: unlike the name,
+    /// it is not for the Envoy to choose.
+    pub owner: &'a str,
+}
+
+impl<'a> RemotePeer<'a> {
+    /// An Envoy of this name and owner.
+    pub const fn new(name: &'a str, owner: &'a str) -> Self {
+        Self { name, owner }
+    }
+}
+
+impl<'a> From<&'a str> for RemotePeer<'a> {
+    /// An Envoy that is its own owner.
+    fn from(name: &'a str) -> Self {
+        Self::new(name, name)
     }
 }
 
@@ -111,28 +147,43 @@ pub struct NotHeld {
     pub limit: String,
     /// Why, and what to write instead.
     pub why: String,
+    /// Whether an Envoy could hold it, if fewer others did.
+    pub is_full: bool,
 }
 
 impl NotHeld {
+    fn new(limit: &str, why: impl Into<String>) -> Self {
+        Self { limit: limit.to_owned(), why: why.into(), is_full: false }
+    }
+
     fn from_obstacle(limit: &str, obstacle: &RemoteObstacle) -> Self {
-        Self { limit: limit.to_owned(), why: obstacle.to_string() }
+        Self::new(limit, obstacle.to_string())
     }
 
     fn without_namespace() -> Self {
-        Self { limit: String::new(), why: "the namespace is gone, or nothing is leased here".to_owned() }
+        Self::new("", "the namespace is gone, or nothing is leased here")
     }
 
     fn without_limit() -> Self {
         let why = "no limit applies to the entries of the bucket; add one, or other entries";
-        Self { limit: String::new(), why: why.to_owned() }
+        Self::new("", why)
+    }
+
+    /// So many buckets hold a part of this key already.
+    fn full(met: &[MetLimit<'_>], key: u64, holders_max: u32) -> Self {
+        let limit = met.iter().find(|one| one.key == key).map_or("", |one| &one.limit.name);
+        let why = format!(
+            "its key has {holders_max} of {holders_max} holders at this daemon; raise `rlqs.holders`, or use Envoy's RLS"
+        );
+        Self { is_full: true, ..Self::new(limit, why) }
     }
 
     /// One of these limits is decided by this member alone.
     fn decided_here(met: &[MetLimit<'_>], leased: &[(u64, Arc<Terms>)]) -> Self {
         let is_other = |one: &&MetLimit<'_>| leased.iter().all(|(key, _)| *key != one.key);
-        let limit = met.iter().find(is_other).map_or(String::new(), |one| one.limit.name.clone());
+        let limit = met.iter().find(is_other).map_or("", |one| &one.limit.name);
         let why = "each member decides it for itself; use `consistency: leased`, or Envoy's RLS";
-        Self { limit, why: why.to_owned() }
+        Self::new(limit, why)
     }
 }
 

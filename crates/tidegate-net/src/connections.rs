@@ -46,7 +46,7 @@ pub use delivery::{
 };
 pub use flow::{BodyCanceller, BodyProgressGuard, StreamExecutor};
 pub use hidden_end::HiddenEndLooks;
-pub use keep_alive::{ClientProbe, KeepAliveTimer};
+pub use keep_alive::KeepAliveTimer;
 pub use listener_id::ListenerId;
 pub use monitored_stream::MonitoredStream;
 pub use peer_shutdown::{PeerShutdown, PeerState};

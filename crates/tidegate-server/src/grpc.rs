@@ -44,6 +44,7 @@ use crate::protocol::Protocol;
 use call_faults::{hold_stream, status_of};
 use counts::CalledService;
 use health::never_fails;
+use rlqs::RefusedStream;
 use rls::AnswerHold;
 pub(crate) use server::{GrpcServer, GrpcState};
 
@@ -69,9 +70,14 @@ pub(crate) async fn answer(
     let (called, response) = dispatch(server, line, names, request).await;
     // A call that was answered with messages has its status behind them, and it is good. A stream
     // of the quota service is counted when it ends.
-    let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
-    if (called, code) != (CalledService::RateLimitQuota, Code::Ok) {
-        server.state.metrics.answered(called, code);
+    let status = Status::from_header_map(response.headers()).unwrap_or_else(|| Status::ok(""));
+    if (called, status.code()) != (CalledService::RateLimitQuota, Code::Ok) {
+        server.state.metrics.answered(called, status.code());
+    }
+    if called == CalledService::RateLimitQuota && status.code() != Code::Ok {
+        let peer = line.peer_address();
+        let stream = RefusedStream { cause: "refused", envoy: None, namespace: None, peer, status: &status };
+        server.state.refusal_lines.write(&stream, server.daemon.clock.now());
     }
     response
 }

@@ -255,6 +255,10 @@ pub const TABLE: &[(&str, &str)] = &[
         "tidegate_usage_wait_seconds",
         "Time that requests waited until they were decided, by namespace and class",
     ),
+    (
+        "tidegate_usage_reported_requests",
+        "Requests that Envoys decided by themselves as they report, by namespace, class and outcome",
+    ),
     ("tidegate_feature_requests", "Requests by feature, class and outcome"),
     ("tidegate_feature_units", "Units of admitted requests by feature and class"),
     (
@@ -264,6 +268,10 @@ pub const TABLE: &[(&str, &str)] = &[
     (
         "tidegate_feature_wait_seconds",
         "Time that requests waited until they were decided, by feature and class",
+    ),
+    (
+        "tidegate_feature_reported_requests",
+        "Requests that Envoys decided by themselves as they report, by feature, class and outcome",
     ),
     ("tidegate_resource_requests", "Requests by resource, class and outcome, repeated attempts included"),
     ("tidegate_resource_units", "Units of admitted requests by resource and class"),

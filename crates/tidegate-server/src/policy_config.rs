@@ -66,7 +66,7 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         claims: ClaimSettings::from_policy(policy),
         refusal_lines: policy.log.refusals,
         metering: policy.metering,
-        remote: RemoteConfig::new(policy.rlqs.ttl, policy.rlqs.buckets),
+        remote: RemoteConfig::new(policy.rlqs.ttl, policy.rlqs.buckets).holders(policy.rlqs.holders),
         older_headers: OlderHeaders {
             ratelimit: policy.http.rate_limit_headers,
             x_ratelimit: policy.http.x_rate_limit_headers,

@@ -147,6 +147,10 @@ pub struct UsageColumns {
     pub settled_more: u64,
     /// Units that settlements gave back of what was charged.
     pub settled_less: u64,
+    /// Requests that Envoys admitted by themselves, as they report; not in `offered`.
+    pub reported_admitted: u64,
+    /// Requests that Envoys denied by themselves, as they report; not in `offered`.
+    pub reported_denied: u64,
     /// Whether a column has reached 2^64 - 1, at which it stays.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub saturated: bool,
@@ -229,6 +233,8 @@ impl UsageColumns {
             (&mut self.refunded, other.refunded),
             (&mut self.settled_more, other.settled_more),
             (&mut self.settled_less, other.settled_less),
+            (&mut self.reported_admitted, other.reported_admitted),
+            (&mut self.reported_denied, other.reported_denied),
         ] {
             let (added, is_over) = sum.overflowing_add(more);
             *sum = if is_over { u64::MAX } else { added };
@@ -275,6 +281,10 @@ pub enum UsageColumn {
     RefusedUnits,
     /// `place_time`: `place_time_seconds`.
     PlaceTime,
+    /// `reported_admitted`.
+    ReportedAdmitted,
+    /// `reported_denied`.
+    ReportedDenied,
     /// The word of an outcome.
     Outcome(RequestOutcome),
 }
@@ -283,7 +293,9 @@ impl UsageColumn {
     /// All columns, in the order of documents.
     pub fn all() -> impl Iterator<Item = Self> {
         let outcomes = RequestOutcome::ALL.into_iter().map(Self::Outcome);
-        [Self::Offered, Self::Units, Self::RefusedUnits, Self::PlaceTime].into_iter().chain(outcomes)
+        let reported = [Self::ReportedAdmitted, Self::ReportedDenied];
+        let amounts = [Self::Offered, Self::Units, Self::RefusedUnits, Self::PlaceTime];
+        amounts.into_iter().chain(outcomes).chain(reported)
     }
 
     /// The column with this name.
@@ -298,6 +310,8 @@ impl UsageColumn {
             Self::Units => "units",
             Self::RefusedUnits => "refused_units",
             Self::PlaceTime => "place_time",
+            Self::ReportedAdmitted => "reported_admitted",
+            Self::ReportedDenied => "reported_denied",
             Self::Outcome(outcome) => outcome.as_str(),
         }
     }
@@ -320,6 +334,8 @@ impl UsageColumn {
                 reason = "a time is positive, and saturates"
             )]
             Self::PlaceTime => (columns.place_time_seconds * 1e3).round() as u64,
+            Self::ReportedAdmitted => columns.reported_admitted,
+            Self::ReportedDenied => columns.reported_denied,
             Self::Outcome(outcome) => columns.outcomes.count(outcome),
         }
     }
@@ -356,7 +372,7 @@ mod tests {
         assert_eq!(
             UsageColumn::names(),
             "offered, units, refused_units, place_time, admitted, denied, throttled, shed, deferred, disabled, \
-             expired, unavailable, failed, cancelled"
+             expired, unavailable, failed, cancelled, reported_admitted, reported_denied"
         );
     }
 
@@ -385,5 +401,15 @@ mod tests {
             sum.classes.iter().map(|one| (one.class.as_str(), one.usage.offered)).collect();
         assert_eq!(by_class, [("critical", 7), ("sheddable", 5)]);
         assert!(!sum.classes[0].usage.saturated, "another class is not marked");
+    }
+
+    #[test]
+    fn columns_of_an_earlier_daemon_have_no_requests_of_envoys() {
+        let columns: UsageColumns = serde_json::from_str(r#"{"offered":3,"units":4}"#).unwrap();
+        assert_eq!((columns.reported_admitted, columns.reported_denied), (0, 0));
+        let mut sum = UsageColumns { reported_denied: 5, reported_admitted: u64::MAX, ..columns };
+        sum.add(&UsageColumns { reported_denied: 2, reported_admitted: 1, ..columns });
+        assert_eq!((sum.reported_denied, sum.reported_admitted, sum.saturated), (7, u64::MAX, true));
+        assert_eq!(sum.offered, 6, "they are not offered");
     }
 }

@@ -56,7 +56,8 @@ pub(crate) struct Usage {
     /// One tenant of the namespace; `''` is the tenant whose name is empty
     #[arg(requires = "namespace")]
     pub(crate) tenant: Option<String>,
-    /// The column to sort by: offered, units, `place_time`, or an outcome such as shed
+    /// The column to sort by: offered, units, `place_time`, `reported_denied`, or an outcome such
+    /// as shed
     #[arg(long, value_name = "COLUMN", value_parser = usage_column, default_value = "offered")]
     pub(crate) by: UsageColumn,
     /// How many rows of each list to show, from 1 to 1000

@@ -182,3 +182,27 @@ fn every_member_is_named_with_its_since() {
         "The sum of 2 members:\n  00aa (http://a:1) since 2026-11-20T23:00:00Z\n  00bb (http://b:1) since 2026-11-20T23:00:00Z\n"
     );
 }
+
+#[test]
+fn requests_that_envoys_decided_have_columns_of_their_own_where_there_are_any() {
+    let mut body = namespace("a", &[("ada", 9, 3), ("bob", 1, 0)]);
+    assert!(!words_of_namespace(&body, by("offered")).contains("REP."));
+    (body.tenants[1].total.reported_admitted, body.tenants[1].total.reported_denied) = (70, 5);
+    (body.namespace.total.reported_admitted, body.namespace.total.reported_denied) = (70, 5);
+    let text = words_of_namespace(&body, by("reported_denied"));
+    let row = |name: &str| -> Vec<String> {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    assert!(text.contains("WAIT S  REP. ADMITTED  REP. DENIED\n"), "{text}");
+    assert_eq!(row("ada")[9..], ["0", "0"]);
+    assert_eq!(row("bob")[1..], ["1", "1", "0", "0", "0", "2", "1.5", "0.0", "70", "5"], "{text}");
+    let said = "Envoys report 70 admitted and 5 denied requests, which are in no other number.\n";
+    assert!(text.ends_with(said), "{text}");
+    // Of a row without a name, that alone is enough to be shown.
+    let mut all = all("a", &[("api", 1)], 0);
+    (all.features[1].total, all.features[2].total) = <(UsageColumns, UsageColumns)>::default();
+    assert!(!words_of_all(&all, by("offered")).contains("(no feature)"));
+    all.features[1].total.reported_admitted = 1;
+    assert!(words_of_all(&all, by("offered")).contains("(no feature)"));
+}

@@ -39,11 +39,15 @@ pub(crate) enum RowAmount {
     SettledMore,
     /// Units that settlements gave back.
     SettledLess,
+    /// Requests that Envoys report as admitted.
+    ReportedAdmitted,
+    /// Requests that Envoys report as denied.
+    ReportedDenied,
 }
 
 impl RowAmount {
     /// How many there are.
-    pub(crate) const COUNT: usize = 10;
+    pub(crate) const COUNT: usize = 12;
 
     /// The amount that the units of a decided request are added to; `None` if they do not count.
     #[inline]

@@ -38,6 +38,11 @@ pub struct Usage {
     pub settled_more: u64,
     /// Units that settlements gave back of what was charged.
     pub settled_less: u64,
+    /// Requests that Envoys admitted by their parts of limits, as they report. They are not
+    /// offered, and have no outcome: nothing was decided here.
+    pub reported_admitted: u64,
+    /// Requests that Envoys denied, as [`Usage::reported_admitted`].
+    pub reported_denied: u64,
     /// Whether an amount is `u64::MAX`: it may have been larger, and grows no more.
     pub is_saturated: bool,
 }
@@ -70,6 +75,8 @@ impl Usage {
             (&mut self.refunded, other.refunded),
             (&mut self.settled_more, other.settled_more),
             (&mut self.settled_less, other.settled_less),
+            (&mut self.reported_admitted, other.reported_admitted),
+            (&mut self.reported_denied, other.reported_denied),
         ] {
             *amount = amount.saturating_add(more);
             self.is_saturated |= *amount == u64::MAX;
@@ -113,6 +120,8 @@ impl From<RowColumns> for Usage {
             refunded: columns.amount(RowAmount::Refunded),
             settled_more: columns.amount(RowAmount::SettledMore),
             settled_less: columns.amount(RowAmount::SettledLess),
+            reported_admitted: columns.amount(RowAmount::ReportedAdmitted),
+            reported_denied: columns.amount(RowAmount::ReportedDenied),
             is_saturated: columns.amounts.contains(&u64::MAX),
         }
     }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use tidegate_core::Timestamp;
 use tidegate_core::lease::{Assignment, HolderName, RemoteBucket};
 
+use super::places::{BucketPlace, HolderPlaces};
 use super::{Action, BucketId, NotHeld};
 use crate::leases::LeasedKey;
 
@@ -27,10 +28,20 @@ pub(super) struct Bucket {
     pub(super) action: Option<Action>,
     /// Requests of which the Envoy has reported that it denied them.
     pub(super) denied: u64,
+    /// Its places among the holders of its keys.
+    pub(super) holders: HolderPlaces,
+    /// Its place in its namespace.
+    _place: BucketPlace,
 }
 
 impl Bucket {
-    pub(super) fn new(id: Arc<BucketId>, name: HolderName, ttl: Duration, now: Timestamp) -> Self {
+    pub(super) fn new(
+        id: Arc<BucketId>,
+        name: HolderName,
+        place: BucketPlace,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Self {
         Self {
             id,
             remote: RemoteBucket::new(name, ttl, now),
@@ -40,7 +51,14 @@ impl Bucket {
             blocked_until: None,
             action: None,
             denied: 0,
+            holders: place.holder_places(),
+            _place: place,
         }
+    }
+
+    /// Whether it waits for a place among the holders of a key.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.not_held.as_ref().is_some_and(|not_held| not_held.is_full)
     }
 
     /// The action for an assignment.

@@ -1,7 +1,6 @@
 //! Streams and what is done with them.
 
 use core::task::{Context, Poll};
-use core::time::Duration;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -14,7 +13,8 @@ use super::bucket::Bucket;
 use super::stream_cell::{RemoteAsk, StreamCell};
 use super::streams::RemoteStreams;
 use super::{
-    Action, BucketAction, BucketId, BucketUsage, RemoteConfig, RemoteTotals, RemoteView, ReportTaken,
+    Action, BucketAction, BucketId, BucketUsage, RemoteConfig, RemotePeer, RemoteTotals, RemoteView,
+    ReportTaken,
 };
 use crate::engine::{Engine, subject_of};
 use crate::error::RequestError;
@@ -23,9 +23,6 @@ use crate::sync::lock_plain;
 
 /// How many steps a bucket takes at once where its ledgers answer at once.
 const STEPS_MAX: usize = 3;
-
-/// How often a stream looks whether an operator has acted.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// One open stream. Dropping it closes it: its leases run out, and a stream of the same name takes
 /// its holders over.
@@ -47,20 +44,20 @@ impl Engine {
         self.shared.remote.set_config(config);
     }
 
-    /// Opens a stream of a namespace for an Envoy that calls itself `name`, or has that address.
+    /// Opens a stream of a namespace for an Envoy.
     ///
     /// # Errors
     ///
     /// [`RequestError::UnknownNamespace`].
-    pub fn open_remote(
+    pub fn open_remote<'a>(
         &self,
         namespace: &str,
-        name: &str,
+        peer: impl Into<RemotePeer<'a>>,
         now: Timestamp,
     ) -> Result<RemoteStream, RequestError> {
         self.gate_called(namespace)?;
         let streams = Arc::clone(&self.shared.remote);
-        let cell = streams.open(namespace, name, now);
+        let cell = streams.open(namespace, peer.into(), now);
         Ok(RemoteStream { streams, cell })
     }
 
@@ -76,35 +73,32 @@ impl Engine {
         let config = streams.config();
         let mut taken = ReportTaken::default();
         let state = &mut *lock_plain(&cell.state);
-        state.former.retain(|_, bucket| {
-            let is_over = bucket.remote.is_over(now);
-            streams.give_back(&cell.namespace, usize::from(is_over));
-            !is_over
-        });
+        state.has_news = true;
+        state.former.retain(|_, bucket| !bucket.remote.is_over(now));
         for usage in usages {
             let id = bucket_id(usage.attributes);
             if let Some(mut bucket) = state.former.remove(&id) {
                 bucket.remote.opened(now);
-                self.locate_bucket(&mut bucket, &cell.namespace, now);
+                self.locate_bucket(&mut bucket, cell.namespace(), config.holders_max, now);
                 state.buckets.insert(Arc::clone(&bucket.id), bucket);
             }
             if !state.buckets.contains_key(&id) {
                 let has_room = state.buckets.len() < config.buckets_max;
-                if !has_room || !streams.take(&cell.namespace) {
+                let Some(place) = has_room.then(|| streams.take(cell)).flatten() else {
                     taken.ignored += 1;
                     continue;
-                }
+                };
                 let id = Arc::new(id.clone());
                 let holder = streams.holder(cell, &id);
-                let mut bucket = Bucket::new(Arc::clone(&id), holder, config.ttl, now);
-                self.locate_bucket(&mut bucket, &cell.namespace, now);
+                let mut bucket = Bucket::new(Arc::clone(&id), holder, place, config.ttl, now);
+                self.locate_bucket(&mut bucket, cell.namespace(), config.holders_max, now);
                 state.buckets.insert(id, bucket);
             }
             let Some(bucket) = state.buckets.get_mut(&id) else { continue };
             bucket.remote.report(usage.allowed, usage.denied, usage.elapsed, now);
             bucket.denied = bucket.denied.saturating_add(usage.denied);
             if let Some(not_held) = &bucket.not_held
-                && streams.is_news(&cell.namespace, &not_held.limit)
+                && streams.is_news(cell.namespace(), &not_held.limit)
             {
                 taken.not_held.push(not_held.clone());
             }
@@ -125,13 +119,20 @@ impl Engine {
         let state = &mut *lock_plain(&cell.state);
         let seen = Some((self.generation, streams.acts()));
         let is_other = core::mem::replace(&mut state.seen, seen) != seen;
+        let has_news = core::mem::take(&mut state.has_news) || is_other || state.has_watched;
+        if !has_news && state.steps_at.is_none_or(|at| at > now) {
+            return state.wait(context, now);
+        }
         let (mut actions, mut next) = (Vec::new(), None);
-        let mut resets = streams.resets_of(cell.number);
+        // A reset is an act.
+        let resets = if is_other { streams.resets_of(cell.number) } else { Vec::new() };
+        let holders_max = streams.config().holders_max;
+        state.has_watched = false;
         let buckets = &mut state.buckets;
         buckets.retain(|id, bucket| {
             let is_block_over = bucket.blocked_until.is_some_and(|until| until <= now);
-            if is_other || is_block_over || bucket.may_be_blocked {
-                self.locate_bucket(bucket, &cell.namespace, now);
+            if is_other || is_block_over || bucket.may_be_blocked || bucket.is_waiting() {
+                self.locate_bucket(bucket, cell.namespace(), holders_max, now);
             }
             if bucket.keys.iter().any(|key| resets.contains(&key.number)) {
                 bucket.remote.reset(now);
@@ -147,32 +148,35 @@ impl Engine {
                     let action = bucket.tell(assignment);
                     actions.push(BucketAction { bucket: Arc::clone(id), action });
                 }
-                next = [next, step.next].into_iter().flatten().min();
+                next = [next, step.next, bucket.blocked_until].into_iter().flatten().min();
                 if !is_answered {
                     break;
                 }
             }
-            let is_over = bucket.remote.is_over(now);
-            streams.give_back(&cell.namespace, usize::from(is_over));
-            !is_over
+            state.has_watched |= bucket.may_be_blocked || bucket.is_waiting();
+            !bucket.remote.is_over(now)
         });
-        resets.clear();
-        let look = (!state.buckets.is_empty()).then(|| now.saturating_add(LOOK));
-        state.next = [next, look].into_iter().flatten().min();
-        if actions.is_empty() {
-            state.waker = Some(context.waker().clone());
-            return Poll::Pending;
-        }
-        Poll::Ready(actions)
+        state.steps_at = next;
+        let pending = state.wait(context, now);
+        if actions.is_empty() { pending } else { Poll::Ready(actions) }
+    }
+
+    /// The Envoy has taken all actions of the last [`poll_remote`](Engine::poll_remote), which
+    /// [may be known](tidegate_core::lease::TAKEN_WITHIN) only by the time that has passed.
+    pub fn taken_remote(&self, stream: &RemoteStream, now: Timestamp) {
+        let state = &mut *lock_plain(&stream.cell.state);
+        state.has_news = true;
+        state.buckets.values_mut().for_each(|bucket| bucket.remote.taken(now));
     }
 
     /// Finds the limits that a bucket meets under the policy in force.
-    fn locate_bucket(&self, bucket: &mut Bucket, namespace: &str, now: Timestamp) {
+    fn locate_bucket(&self, bucket: &mut Bucket, namespace: &str, holders_max: u32, now: Timestamp) {
         let pairs: SmallVec<[(&str, &str); 8]> =
             bucket.id.iter().map(|(name, value)| (&**name, &**value)).collect();
         let attributes = Attributes::new(&pairs);
         let (Ok((gate, _)), Some(leases)) = (self.gate_called(namespace), self.shared.leases()) else {
             (bucket.not_held, bucket.keys) = (Some(NotHeld::without_namespace()), SmallVec::new());
+            let _none = bucket.holders.replace(&[], holders_max);
             bucket.remote.set_limits(&[], now);
             return;
         };
@@ -201,9 +205,16 @@ impl Engine {
             }
             if limits.len() < met.iter().filter(|one| one.limit.mode != Mode::Shadow).count() {
                 bucket.not_held = Some(NotHeld::decided_here(&met, &limits));
-                limits.clear();
-                bucket.keys.clear();
             }
+        }
+        let is_held = bucket.not_held.is_none();
+        let keys: SmallVec<[u64; 2]> = limits.iter().filter(|_| is_held).map(|(key, _)| *key).collect();
+        if let Err(full) = bucket.holders.replace(&keys, holders_max) {
+            bucket.not_held = Some(NotHeld::full(&met, full, holders_max));
+        }
+        if bucket.not_held.is_some() {
+            limits.clear();
+            bucket.keys.clear();
         }
         bucket.remote.set_limits(&limits, now);
         bucket.blocked_until = blocked_until;
@@ -276,8 +287,8 @@ impl Engine {
 fn view(cell: &StreamCell, bucket: &Bucket, now: Timestamp) -> RemoteView {
     let told = bucket.remote.told(now);
     RemoteView {
-        namespace: cell.namespace.to_string(),
-        envoy: cell.name.to_string(),
+        namespace: cell.namespace().to_owned(),
+        envoy: cell.of.stream.0.to_string(),
         bucket: Arc::clone(&bucket.id),
         demand_each_1000_s: bucket.remote.demand_each_1000_s(),
         action: bucket.action.filter(|_| told.is_some()),

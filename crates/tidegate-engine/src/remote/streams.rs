@@ -1,5 +1,6 @@
 //! All streams of a member.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,14 +8,11 @@ use std::sync::{Arc, Mutex};
 use tidegate_core::Timestamp;
 use tidegate_core::lease::HolderName;
 
+use super::places::{BucketPlace, BucketPlaces, PlaceOwner};
 use super::stream_cell::{StreamCell, StreamState};
-use super::{BucketId, RemoteConfig};
+use super::{BucketId, RemoteConfig, RemotePeer};
 use crate::stable_hash::name_of;
 use crate::sync::lock_plain;
-
-/// How many buckets a namespace may have at a member, those of ended streams included whose leases
-/// last.
-pub(super) const BUCKETS_OF_NAMESPACE_MAX: usize = 10_000;
 
 /// How many limits are remembered that no Envoy can hold, so that each is reported once.
 const NEWS_MAX: usize = 1_024;
@@ -26,16 +24,18 @@ pub(crate) struct RemoteStreams {
     run: u64,
     acts: AtomicU64,
     state: Mutex<OpenStreams>,
+    places: Arc<BucketPlaces>,
 }
 
 #[derive(Debug, Default)]
 struct OpenStreams {
     config: RemoteConfig,
     numbers: u64,
+    /// When streams that have ended are looked at next.
+    prunes_at: Timestamp,
     open: HashMap<u64, Arc<StreamCell>>,
     /// Streams that have ended, with leases that may last.
     ended: Vec<Arc<StreamCell>>,
-    buckets: HashMap<Box<str>, usize>,
     news: HashSet<(Box<str>, String)>,
     /// Keys that were reset, for the streams that have not seen it yet.
     resets: HashMap<u64, Vec<u64>>,
@@ -43,7 +43,7 @@ struct OpenStreams {
 
 impl RemoteStreams {
     pub(crate) fn new(run: u64) -> Self {
-        Self { run, acts: AtomicU64::new(0), state: Mutex::default() }
+        Self { run, acts: AtomicU64::new(0), state: Mutex::default(), places: Arc::default() }
     }
 
     pub(super) fn config(&self) -> RemoteConfig {
@@ -85,37 +85,46 @@ impl RemoteStreams {
         lock_plain(&self.state).open.values().cloned().collect()
     }
 
-    pub(super) fn open(&self, namespace: &str, name: &str, now: Timestamp) -> Arc<StreamCell> {
-        let OpenStreams { numbers, open, ended, buckets, .. } = &mut *lock_plain(&self.state);
-        let is_namesake = |cell: &StreamCell| &*cell.namespace == namespace && &*cell.name == name;
+    pub(super) fn open(&self, namespace: &str, peer: RemotePeer<'_>, now: Timestamp) -> Arc<StreamCell> {
+        let OpenStreams { numbers, open, ended, .. } = &mut *lock_plain(&self.state);
+        let is_namesake =
+            |cell: &StreamCell| &*cell.of.namespace == namespace && &*cell.of.stream.0 == peer.name;
         let taken: HashSet<u32> =
-            open.values().filter(|cell| is_namesake(cell)).map(|cell| cell.ordinal).collect();
+            open.values().filter(|cell| is_namesake(cell)).map(|cell| cell.of.stream.1).collect();
         let ordinal = (0..u32::MAX).find(|ordinal| !taken.contains(ordinal)).unwrap_or(u32::MAX);
         let mut former = BTreeMap::new();
         ended.retain(|cell| {
             let state = &mut *lock_plain(&cell.state);
-            if is_namesake(cell) && cell.ordinal == ordinal {
+            if is_namesake(cell) && cell.of.stream.1 == ordinal {
                 former.append(&mut state.former);
                 former.append(&mut state.buckets);
                 return false;
             }
-            let mut all = state.buckets.values().chain(state.former.values());
-            let is_over = all.all(|bucket| bucket.remote.is_over(now));
-            if is_over {
-                give_back(buckets, &cell.namespace, state.buckets.len() + state.former.len());
-            }
-            !is_over
+            !state.is_over(now)
         });
         *numbers += 1;
         let cell = Arc::new(StreamCell {
             number: *numbers,
-            namespace: namespace.into(),
-            name: name.into(),
-            ordinal,
+            of: Arc::new(PlaceOwner {
+                namespace: namespace.into(),
+                owner: peer.owner.into(),
+                stream: (peer.name.into(), ordinal),
+            }),
             state: Mutex::new(StreamState::new(former)),
         });
         open.insert(cell.number, Arc::clone(&cell));
         cell
+    }
+
+    /// Forgets streams that have ended and of which no lease lasts, once a second.
+    pub(crate) fn prune(&self, now: Timestamp) {
+        const EVERY: Duration = Duration::from_secs(1);
+        let state = &mut *lock_plain(&self.state);
+        if state.ended.is_empty() || now < state.prunes_at {
+            return;
+        }
+        state.prunes_at = now.saturating_add(EVERY);
+        state.ended.retain(|cell| !lock_plain(&cell.state).is_over(now));
     }
 
     pub(super) fn close(&self, cell: &Arc<StreamCell>) {
@@ -140,41 +149,23 @@ impl RemoteStreams {
             state.numbers += 1;
             state.numbers
         };
-        let ordinal = cell.ordinal.to_le_bytes();
+        let (name, ordinal) = &cell.of.stream;
+        let ordinal = ordinal.to_le_bytes();
         let entries = id.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
-        let peer = [cell.namespace.as_bytes(), cell.name.as_bytes(), &ordinal];
+        let peer = [cell.namespace().as_bytes(), name.as_bytes(), &ordinal];
         let member = name_of(peer.into_iter().chain(entries)) as u64 | 1 << 63;
         let own = name_of([&self.run.to_le_bytes()[..], &number.to_le_bytes()]);
         HolderName { member, incarnation: own as u32 }
     }
 
-    /// A place for one more bucket of a namespace.
-    pub(super) fn take(&self, namespace: &str) -> bool {
-        let state = &mut *lock_plain(&self.state);
-        let count = state.buckets.entry(namespace.into()).or_default();
-        let has_room = *count < BUCKETS_OF_NAMESPACE_MAX;
-        *count += usize::from(has_room);
-        has_room
-    }
-
-    pub(super) fn give_back(&self, namespace: &str, buckets: usize) {
-        if buckets > 0 {
-            give_back(&mut lock_plain(&self.state).buckets, namespace, buckets);
-        }
+    /// A place for one more bucket of a stream.
+    pub(super) fn take(&self, cell: &StreamCell) -> Option<BucketPlace> {
+        self.places.take(&cell.of)
     }
 
     /// Whether it has not been said before that no Envoy can hold a limit.
     pub(super) fn is_news(&self, namespace: &str, limit: &str) -> bool {
         let state = &mut *lock_plain(&self.state);
         state.news.len() < NEWS_MAX && state.news.insert((namespace.into(), limit.to_owned()))
-    }
-}
-
-fn give_back(counts: &mut HashMap<Box<str>, usize>, namespace: &str, buckets: usize) {
-    if let Some(count) = counts.get_mut(namespace) {
-        *count = count.saturating_sub(buckets);
-        if *count == 0 {
-            counts.remove(namespace);
-        }
     }
 }

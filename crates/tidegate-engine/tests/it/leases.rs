@@ -21,6 +21,7 @@ use crate::world::{NOW, SEED, bucket, config};
 mod no_place;
 mod operations;
 mod remote;
+mod remote_bounds;
 mod retry_times;
 mod silence;
 mod tables;

@@ -13,8 +13,8 @@ use tidegate_core::{
     Algorithm, CarriedLimit, Charging, Class, Cost, Limit, Reason, RequestOutcome, Timestamp,
 };
 use tidegate_engine::{
-    Answered, Completion, Decision, Engine, MeterConfig, NamespaceConfig, Outcome, Pending, Permit, Progress,
-    Request, RowName, Step, Usage, Wants,
+    Answered, Completion, Decision, Engine, EngineBuilder, MeterConfig, NamespaceConfig, Outcome, Pending,
+    Permit, Progress, Request, RowName, Step, Usage, Wants,
 };
 use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_store::{Batch, MemoryConfig, MemoryStore, Store, StoreError};
@@ -592,6 +592,36 @@ fn every_row_agrees_with_what_was_asked_and_answered_after_100_000_operations() 
     ];
     for one in outcomes.into_iter().chain(after_waits) {
         assert!(world.seen.get(one).is_some_and(|count| *count > 10), "{one}: {:?}", world.seen);
+    }
+}
+
+/// Numbers of an Envoy are whatever it says, and move no row but those of its bucket.
+#[test]
+fn requests_that_envoys_decided_count_in_their_rows_and_are_not_offered() {
+    let limits = [Limit::new("all", bucket(1, Duration::from_secs(1)))];
+    let namespaces = ["api", "web"].map(|name| NamespaceConfig::new(name, limits.clone()));
+    let builder = Engine::builder(config()).metering(MeterConfig::default(), NOW);
+    let engine = namespaces.into_iter().fold(builder, EngineBuilder::namespace).build().unwrap();
+    let of = |namespace, tenant| Request::new(namespace, ()).tenant(tenant);
+    engine.meter_reported(&of("api", "ada"), 3, 4, NOW);
+    engine.meter_reported(&of("api", "bob"), 0, u64::MAX, NOW);
+    engine.meter_reported(&of("api", "bob"), u64::MAX, u64::MAX, NOW);
+    engine.meter_reported(&of("api", "idle"), 0, 0, NOW);
+    engine.meter_reported(&of("nowhere", "ada"), 5, 5, NOW);
+    let counted = |usage: &Usage| {
+        assert_eq!((usage.offered(), usage.units, usage.refused_units, usage.reported), (0, 0, 0, 0));
+        (usage.reported_admitted, usage.reported_denied, usage.is_saturated)
+    };
+    let tenant = |name| engine.tenant_usage("api", name).map(|row| counted(&Usage::sum(&row.classes)));
+    assert_eq!(tenant("ada"), Some((3, 4, false)));
+    assert_eq!(tenant("bob"), Some((u64::MAX, u64::MAX, true)));
+    assert_eq!(tenant("idle"), None, "a report without requests makes no row");
+    let namespace = |name| counted(&Usage::sum(&engine.namespace_usage(name).unwrap().classes));
+    assert_eq!((namespace("api"), namespace("web")), ((u64::MAX, u64::MAX, true), (0, 0, false)));
+    let report = engine.usage().unwrap();
+    for rows in [&report.features, &report.resources] {
+        let none = rows.iter().find(|row| row.name == RowName::None).unwrap();
+        assert_eq!(counted(&Usage::sum(&none.classes)), (u64::MAX, u64::MAX, true));
     }
 }
 

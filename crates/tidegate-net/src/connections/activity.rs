@@ -43,8 +43,6 @@ pub struct ConnectionActivity {
     /// Where it comes from; `None` for a Unix socket.
     pub(super) peer_address: Option<IpAddr>,
     pub(super) buffered: AtomicUsize,
-    /// Answers on it that want to know whether the client reads.
-    pub(super) probes: AtomicU64,
     order: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }

@@ -7,6 +7,10 @@
 //! [`DeliveryEnd::Reset`]: the client's system drops what it has not read. Everything else ends it
 //! as [`DeliveryEnd::Delivered`].
 //!
+//! A kernel also takes bytes for a program that has stopped. Where that matters, a delivery on
+//! HTTP/2 waits [until the client has read](AnswerDelivery::until_read) its answer: until it has
+//! answered a ping that was sent behind the last byte.
+//!
 //! ```text
 //!   attached to a body ------> encoded ------> written ------> Delivered
 //!          |    its bytes are     |  the next    |  a second, or another request
@@ -90,6 +94,8 @@ pub struct AnswerDelivery {
     has_waited: bool,
     /// Whether the kernel has the whole answer.
     is_written: bool,
+    /// Whether it ends only when the client has read the answer.
+    is_until_read: bool,
     /// The count of [`Deliveries::looks`] in which it stands, until the answer is written.
     counted_in: Option<Arc<AtomicU32>>,
 }
@@ -104,6 +110,7 @@ impl AnswerDelivery {
             watched: None,
             has_waited: false,
             is_written: false,
+            is_until_read: false,
             counted_in: None,
         }
     }
@@ -121,6 +128,15 @@ impl AnswerDelivery {
     #[must_use]
     pub fn after_wait(mut self) -> Self {
         self.has_waited = true;
+        self
+    }
+
+    /// On HTTP/2 ends as [`DeliveryEnd::Delivered`] only when the client has read the answer, by a
+    /// ping that it has answered; as [`DeliveryEnd::Undelivered`] if the stream or the connection
+    /// ends before. Resets are not watched then.
+    #[must_use]
+    pub fn until_read(mut self) -> Self {
+        self.is_until_read = true;
         self
     }
 
@@ -149,7 +165,7 @@ impl Drop for AnswerDelivery {
     }
 }
 
-tidegate_core::debug_fields!(AnswerDelivery { reset_watched_for, has_waited });
+tidegate_core::debug_fields!(AnswerDelivery { reset_watched_for, has_waited, is_until_read });
 
 /// The deliveries of one connection whose answers are encoded.
 ///
@@ -161,6 +177,8 @@ pub(super) struct Deliveries {
     count: AtomicU32,
     /// Unwritten answers to requests that have waited.
     looks: Arc<AtomicU32>,
+    /// How many of them wait until the client has read their answers.
+    pub(super) unread: AtomicU32,
     /// The bytes of HTTP/2 bodies that were encoded.
     encoded_bytes: AtomicU64,
     /// The end of the last `DATA` frame that was written, counted as `encoded_bytes`, and its
@@ -176,6 +194,8 @@ struct OpenDeliveries {
     encoded: Vec<EncodedAnswer>,
     /// Those whose bytes the kernel has, the oldest first.
     written: VecDeque<WrittenAnswer>,
+    /// Those whose bytes the kernel has, and of which the client has shown nothing yet.
+    unread: Vec<UnreadAnswer>,
     /// Streams that were reset while encoded answers had none yet.
     resets: Vec<u32>,
     /// The socket of a connection that has ended, while a reset may come.
@@ -190,6 +210,15 @@ struct EncodedAnswer {
     stream: Option<u32>,
     /// Whether no other answer of HTTP/1 was encoded behind it.
     is_last_sent: bool,
+}
+
+/// An answer whose client is to show that it has read it.
+#[derive(Debug)]
+struct UnreadAnswer {
+    delivery: AnswerDelivery,
+    /// The count of [`Deliveries::encoded_bytes`] at its last byte.
+    end: u64,
+    stream: Option<u32>,
 }
 
 #[derive(Debug)]

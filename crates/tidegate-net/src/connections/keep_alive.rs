@@ -1,16 +1,14 @@
-//! The pings of HTTP/2, sent only on connections where an answer wants to know whether its client
-//! reads.
+//! The pings of HTTP/2, sent only while an answer waits until its client has read it.
 //!
-//! A kernel takes bytes for a program that has stopped, so a delivery alone does not say that the
-//! client lives. A ping does: only the program answers it. The library sends pings by a timer that
-//! belongs to the connection from its beginning; this timer stands still while nobody wants to
-//! know, so that other connections carry no pings and arm no timer.
+//! The library sends pings by a timer that belongs to the connection from its beginning: so long
+//! after the last bytes have come. This timer stands still while no
+//! [delivery](super::AnswerDelivery::until_read) waits, so that other connections carry no pings
+//! and arm no timer.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use hyper::rt::{Sleep, Timer};
@@ -21,31 +19,10 @@ use super::activity::ConnectionActivity;
 #[derive(Clone, Debug)]
 pub struct KeepAliveTimer(Arc<ConnectionActivity>);
 
-/// As long as it lives, the client of the connection is pinged.
-#[derive(Debug)]
-pub struct ClientProbe(Arc<ConnectionActivity>);
-
 impl KeepAliveTimer {
     /// The timer of this connection.
     pub fn new(line: Arc<ConnectionActivity>) -> Self {
         Self(line)
-    }
-}
-
-impl ClientProbe {
-    /// Has the client of `line` pinged.
-    pub fn new(line: Arc<ConnectionActivity>) -> Self {
-        // Relaxed: the connection is woken afterwards, by a lock.
-        line.probes.fetch_add(1, Ordering::Relaxed);
-        // The timer looks again.
-        line.poke();
-        Self(line)
-    }
-}
-
-impl Drop for ClientProbe {
-    fn drop(&mut self) {
-        self.0.probes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -55,7 +32,7 @@ impl Timer for KeepAliveTimer {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(ProbeSleep { line: Arc::clone(&self.0), deadline, running: None })
+        Box::pin(PingSleep { line: Arc::clone(&self.0), deadline, running: None })
     }
 
     fn now(&self) -> Instant {
@@ -63,19 +40,19 @@ impl Timer for KeepAliveTimer {
     }
 }
 
-/// A sleep that stands still while there is no probe.
-struct ProbeSleep {
+/// A sleep that stands still while no answer waits.
+struct PingSleep {
     line: Arc<ConnectionActivity>,
     deadline: Instant,
     running: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
-impl Future for ProbeSleep {
+impl Future for PingSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.line.probes.load(Ordering::Relaxed) == 0 {
-            // The task of the connection is woken when a probe comes.
+        if !self.line.awaits_reading() {
+            // The task of the connection is woken when an answer waits.
             self.running = None;
             return Poll::Pending;
         }
@@ -85,12 +62,12 @@ impl Future for ProbeSleep {
     }
 }
 
-impl Sleep for ProbeSleep {}
+impl Sleep for PingSleep {}
 
 #[cfg(test)]
 mod tests {
-    use core::future::poll_fn;
     use core::task::Waker;
+    use std::sync::atomic::Ordering;
 
     use super::*;
 
@@ -100,38 +77,22 @@ mod tests {
         sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_timer_stands_still_while_nobody_wants_to_know() {
-        let line = Arc::new(ConnectionActivity::default());
-        let mut sleep = KeepAliveTimer::new(Arc::clone(&line)).sleep(SECOND);
-        tokio::time::advance(10 * SECOND).await;
-        assert!(!poll(&mut sleep));
-        let probe = ClientProbe::new(Arc::clone(&line));
-        let other = ClientProbe::new(Arc::clone(&line));
-        drop(other);
-        assert!(poll(&mut sleep), "its instant has come");
-        let mut sleep = KeepAliveTimer::new(Arc::clone(&line)).sleep(SECOND);
-        assert!(!poll(&mut sleep));
-        drop(probe);
-        tokio::time::advance(10 * SECOND).await;
-        assert!(!poll(&mut sleep));
+    fn wait(line: &ConnectionActivity, answers: u32) {
+        line.deliveries.unread.store(answers, Ordering::Relaxed);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_wakes_the_task_of_the_connection() {
+    async fn the_timer_stands_still_while_no_answer_waits() {
         let line = Arc::new(ConnectionActivity::default());
         let mut sleep = KeepAliveTimer::new(Arc::clone(&line)).sleep(SECOND);
-        let mut is_registered = false;
-        let connection = poll_fn(|cx| {
-            let _ = line.order(cx, &mut is_registered);
-            sleep.as_mut().poll(cx)
-        });
-        let begun = tokio::time::Instant::now();
-        let mut probe = None;
-        tokio::join!(connection, async {
-            tokio::task::yield_now().await;
-            probe = Some(ClientProbe::new(Arc::clone(&line)));
-        });
-        assert_eq!((begun.elapsed(), probe.is_some()), (SECOND, true));
+        tokio::time::advance(10 * SECOND).await;
+        assert!(!poll(&mut sleep));
+        wait(&line, 1);
+        assert!(poll(&mut sleep), "its instant has come");
+        let mut sleep = KeepAliveTimer::new(Arc::clone(&line)).sleep(SECOND);
+        assert!(!poll(&mut sleep));
+        wait(&line, 0);
+        tokio::time::advance(10 * SECOND).await;
+        assert!(!poll(&mut sleep));
     }
 }

@@ -108,16 +108,21 @@ impl<S: PeerShutdown> MonitoredStream<S> {
 
     fn note_received_frames(&mut self, read: &[u8]) {
         let Self { frames: Some(frames), line, .. } = self else { return };
-        frames.received.read(read, |head| {
-            if head.kind == FrameKind::Reset {
-                line.stream_reset(head.stream);
+        let Http2Frames { received, pings, .. } = &mut **frames;
+        received.read(read, |head| match head.kind {
+            FrameKind::Reset => line.stream_reset(head.stream),
+            FrameKind::Pong => {
+                if let Some(data_sent) = pings.pop_front() {
+                    line.data_read(data_sent);
+                }
             }
+            _ => {}
         });
     }
 
     fn note_sent_frames(&mut self, sent: &[u8]) {
         let Self { frames: Some(frames), line, .. } = self else { return };
-        let Http2Frames { sent: heads, data_sent, .. } = &mut **frames;
+        let Http2Frames { sent: heads, data_sent, pings, .. } = &mut **frames;
         heads.read(sent, |head| match head.kind {
             FrameKind::Data => {
                 *data_sent += u64::from(head.length);
@@ -126,7 +131,11 @@ impl<S: PeerShutdown> MonitoredStream<S> {
                 }
             }
             FrameKind::Headers => {}
-            FrameKind::Reset | FrameKind::Control => line.control_frame_written(),
+            FrameKind::Ping => {
+                pings.push_back(*data_sent);
+                line.control_frame_written();
+            }
+            FrameKind::Reset | FrameKind::Pong | FrameKind::Control => line.control_frame_written(),
         });
     }
 

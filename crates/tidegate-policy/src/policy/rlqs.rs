@@ -9,8 +9,8 @@ pub struct Rlqs {
     /// How long an assignment lasts, in whole seconds, [`Rlqs::TTL_MIN`] to [`Rlqs::TTL_MAX`];
     /// default [`Rlqs::TTL_DEFAULT`].
     pub ttl: Duration,
-    /// How many remote holders one key has at most, 1 to [`Rlqs::HOLDERS_MAX`], which is the
-    /// default.
+    /// How many remote holders one key has at one member at most, 1 to [`Rlqs::HOLDERS_MAX`], which
+    /// is the default.
     pub holders: u32,
     /// How many buckets one stream has at most, 1 to [`Rlqs::BUCKETS_MAX`], which is the default.
     pub buckets: u32,

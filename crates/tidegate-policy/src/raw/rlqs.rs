@@ -14,8 +14,9 @@ pub(crate) struct RlqsConfig {
     /// goes on by its part for so long.
     /// Default: `10s`.
     pub(crate) ttl: Option<String>,
-    /// How many Envoys hold a part of one key at a time, 1 to 256. Further ones share what the
-    /// others leave. Default: `256`.
+    /// How many buckets of Envoys hold a part of one key at a time at one daemon, 1 to 256. Further
+    /// ones get no assignment until one of these ends. In the store a key has 256 holders, daemons
+    /// included; beyond these, a bucket gets what the others leave. Default: `256`.
     #[cfg_attr(test, schemars(range(min = 1, max = 256)))]
     pub(crate) holders: Option<u16>,
     /// How many buckets one Envoy may have, 1 to 1000. Further ones get no assignment, so that

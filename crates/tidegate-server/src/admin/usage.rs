@@ -111,6 +111,8 @@ fn number_of_class(by: UsageColumn, usage: &Usage) -> u64 {
         UsageColumn::Units => usage.units,
         UsageColumn::RefusedUnits => usage.refused_units,
         UsageColumn::PlaceTime => u64::try_from(usage.place_time.as_nanos()).unwrap_or(u64::MAX),
+        UsageColumn::ReportedAdmitted => usage.reported_admitted,
+        UsageColumn::ReportedDenied => usage.reported_denied,
         UsageColumn::Outcome(outcome) => usage.outcome(outcome),
     }
 }
@@ -265,6 +267,8 @@ fn columns(usage: &Usage) -> UsageColumns {
         refunded: usage.refunded,
         settled_more: usage.settled_more,
         settled_less: usage.settled_less,
+        reported_admitted: usage.reported_admitted,
+        reported_denied: usage.reported_denied,
         saturated: usage.is_saturated,
     }
 }

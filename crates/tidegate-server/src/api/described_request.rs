@@ -75,6 +75,17 @@ impl RequestScope<'_> {
         request
     }
 
+    /// A request that an Envoy has decided by itself, with the claims that it is counted by. As in
+    /// [`Self::refunded_request`], one that cannot be read is ignored.
+    pub(crate) fn reported_request<'a>(
+        &'a self,
+        namespace: &'a str,
+        pairs: &'a [(&'a str, &'a str)],
+        caller: &Caller,
+    ) -> Request<'a> {
+        self.refunded_request(namespace, pairs, Some(Cost::ONE), caller)
+    }
+
     /// A request with its cost, its tenant and its feature.
     fn counted_request<'a>(
         &'a self,

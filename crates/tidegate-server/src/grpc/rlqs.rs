@@ -8,6 +8,7 @@
 
 mod clock_alarm;
 mod quota_metrics;
+mod refusal_lines;
 mod report_rate;
 mod report_reader;
 mod stream_end;
@@ -16,6 +17,7 @@ mod stream_orders;
 use core::future::poll_fn;
 use core::task::{Context, Poll};
 use core::time::Duration;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
@@ -23,10 +25,9 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response};
 use hyper::body::Incoming;
 use tidegate_core::lease::TAKEN_WITHIN;
-use tidegate_engine::{Action, BucketAction, BucketUsage, NotHeld, RemoteStream};
+use tidegate_engine::{Action, BucketAction, BucketUsage, NotHeld, RemotePeer, RemoteStream};
 use tidegate_net::connections::{
-    AnswerDelivery, Buffered, ClientProbe, ConnectionActivity, DeliveredBody, DeliveryEnd, MessageSender,
-    STREAM_BYTES,
+    AnswerDelivery, Buffered, ConnectionActivity, DeliveredBody, DeliveryEnd, MessageSender, STREAM_BYTES,
 };
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::envoy::BadRequest;
@@ -39,13 +40,15 @@ use tonic::body::Body;
 use super::call_faults::{hold_stream, no_room, status_of};
 use super::counts::CalledService;
 use super::server::{GrpcServer, GrpcState};
-use crate::authorization::{AuthenticationError, Credentials};
+use crate::authorization::{AuthenticationError, Caller, Credentials};
 use crate::context::{DaemonContext, RequestScope};
 use crate::in_force::InForce;
 use crate::panics::caught;
 use crate::protocol::Protocol;
+use crate::records::audit::network;
 use clock_alarm::ClockAlarm;
 pub(super) use quota_metrics::QuotaMetrics;
+pub(super) use refusal_lines::{RefusalLines, RefusedStream};
 use report_rate::ReportRate;
 use report_reader::{MESSAGE_BYTES_MAX, RawReport, ReportReader, ReportsEnd};
 use stream_end::{EndCause, StreamEnd};
@@ -90,7 +93,6 @@ pub(super) fn begin(
         last_report: now,
         checked: now,
         held,
-        _probe: ClientProbe::new(Arc::clone(line)),
         under_way: UnderWay::new(Arc::clone(line)),
     };
     server.state.quota_metrics.began();
@@ -151,7 +153,6 @@ struct QuotaStream {
     /// When the credentials were looked up last.
     checked: Instant,
     held: Buffered,
-    _probe: ClientProbe,
     under_way: UnderWay,
 }
 
@@ -191,12 +192,23 @@ impl QuotaStream {
         let end = caught(&daemon.metrics, self.serve(&sender)).await;
         let end = end.unwrap_or_else(|fault| StreamEnd::refused(status_of(&daemon, &fault)));
         // Closed before its client learns of it: a stream that takes over finds its holders free.
-        self.remote = None;
+        let remote = self.remote.take().map(|remote| remote.name);
         let Self { state, name, delivering, under_way, .. } = self;
         let StreamEnd { cause, status } = end;
         tracing::debug!(
             target: "tidegate::rlqs", envoy = name, cause = cause.as_str(), status = ?status.code(), "a stream has ended"
         );
+        if cause.is_error() {
+            let (cause, peer) = (cause.as_str(), under_way.0.peer_address());
+            let stream = RefusedStream {
+                cause,
+                envoy: Some(&name),
+                namespace: remote.as_deref(),
+                peer,
+                status: &status,
+            };
+            state.refusal_lines.write(&stream, daemon.clock.now());
+        }
         state.quota_metrics.ended(cause);
         state.metrics.answered(CalledService::RateLimitQuota, status.code());
         let is_taken = match (cause, delivering) {
@@ -218,15 +230,14 @@ impl QuotaStream {
         }
         loop {
             let step = match self.wake(sender).await {
-                StreamWake::Gone | StreamWake::Taken(DeliveryEnd::Undelivered) => Err(StreamEnd::gone()),
+                StreamWake::Gone | StreamWake::Taken(DeliveryEnd::Undelivered | DeliveryEnd::Reset) => {
+                    Err(StreamEnd::gone())
+                }
                 StreamWake::Ordered if self.orders.borrow_and_update().is_ending => {
                     Err(StreamEnd::ok(EndCause::Drained))
                 }
-                StreamWake::Ordered => self.check(),
-                StreamWake::Taken(_) => {
-                    self.delivering = None;
-                    self.hold(0)
-                }
+                StreamWake::Ordered => self.check().map(drop),
+                StreamWake::Taken(DeliveryEnd::Delivered) => self.taken(),
                 StreamWake::Report(report) => self.take(report).await,
                 StreamWake::Actions(actions) => self.send(sender, &actions),
                 StreamWake::Deadline => self.meet_deadline(),
@@ -293,7 +304,7 @@ impl QuotaStream {
         if self.silent_at() <= now {
             return Err(self.silent("no report has come in time"));
         }
-        if self.checked + CHECK_EVERY <= now { self.check() } else { Ok(()) }
+        if self.checked + CHECK_EVERY <= now { self.check().map(drop) } else { Ok(()) }
     }
 
     fn silent(&self, detail: &str) -> StreamEnd {
@@ -314,23 +325,23 @@ impl QuotaStream {
         self.held.resize(STREAM_BYTES + bytes).map_err(|_| self.refused(&no_room()))
     }
 
-    /// Whether the caller may still have the stream, and the namespace is still there.
-    fn check(&mut self) -> Result<(), StreamEnd> {
+    /// The caller, which may still have the stream; the namespace is still there.
+    fn check(&mut self) -> Result<Caller, StreamEnd> {
         self.checked = Instant::now();
         let in_force = self.daemon.in_force.load_full();
         let Some(remote) = &self.remote else {
             return self.permitted(&in_force, None);
         };
-        self.permitted(&in_force, Some(&remote.name))?;
+        let caller = self.permitted(&in_force, Some(&remote.name))?;
         if in_force.engine.limits(&remote.name).is_err() {
             let scope = RequestScope { daemon: &self.daemon, in_force: &in_force };
             return Err(self.refused(&scope.unknown_namespace(&remote.name)));
         }
-        Ok(())
+        Ok(caller)
     }
 
-    /// Whether the caller may have a part of the limits of this namespace.
-    fn permitted(&self, in_force: &InForce, namespace: Option<&str>) -> Result<(), StreamEnd> {
+    /// The caller, which may have a part of the limits of this namespace.
+    fn permitted(&self, in_force: &InForce, namespace: Option<&str>) -> Result<Caller, StreamEnd> {
         let caller = self.credentials.caller(in_force.config.authorization.as_ref());
         let caller = caller.map_err(|error| {
             if error != AuthenticationError::Nothing {
@@ -339,9 +350,12 @@ impl QuotaStream {
             }
             error.fault()
         });
-        let permitted = caller.and_then(|caller| match namespace {
-            Some(namespace) => caller.may(Verb::Check, namespace),
-            None => caller.may_somewhere(Verb::Check),
+        let permitted = caller.and_then(|caller| {
+            match namespace {
+                Some(namespace) => caller.may(Verb::Check, namespace)?,
+                None => caller.may_somewhere(Verb::Check)?,
+            }
+            Ok(caller)
         });
         permitted.map_err(|mut fault| {
             if self.remote.is_some() {
@@ -349,6 +363,16 @@ impl QuotaStream {
             }
             self.refused(&fault)
         })
+    }
+
+    /// The client has read the last answer.
+    fn taken(&mut self) -> Result<(), StreamEnd> {
+        self.delivering = None;
+        if let Some(remote) = &self.remote {
+            let engine = &self.daemon.in_force.load().engine;
+            engine.taken_remote(&remote.stream, self.daemon.clock.now());
+        }
+        self.hold(0)
     }
 
     /// Takes in what has come.
@@ -366,22 +390,25 @@ impl QuotaStream {
             rlqs::decode(&report.bytes, report.is_cut()).map_err(|problem| self.bad(&problem))?;
         let mut parsed = ParsedReport::read(&message).map_err(|problem| self.bad(&problem))?;
         parsed.ignored = parsed.ignored.saturating_add(unreadable);
-        let in_force = self.daemon.in_force.load_full();
-        match (&self.remote, parsed.domain) {
+        let caller = match (&self.remote, parsed.domain) {
             (None, None) => return Err(self.bad(&rlqs::domain_is_missing())),
             (None, Some(domain)) => {
-                self.permitted(&in_force, Some(domain))?;
+                let caller = self.permitted(&self.daemon.in_force.load_full(), Some(domain))?;
                 // Without a shared store limits are lent from the first stream on. A namespace that
                 // there is not is told of below.
                 let _ = self.daemon.lend(domain).await;
-                self.open(&self.daemon.in_force.load_full(), domain)?;
+                self.open(&self.daemon.in_force.load_full(), domain, &caller)?;
+                caller
             }
             (Some(remote), Some(domain)) if domain != remote.name => {
                 return Err(self.bad(&rlqs::domain_has_changed(&remote.name, domain)));
             }
             (Some(_), _) => self.check()?,
-        }
+        };
+        // Only now: the engine before the limits were lent would find none that an Envoy can hold.
+        let in_force = self.daemon.in_force.load_full();
         self.report(&in_force, &parsed);
+        self.meter(&in_force, &parsed, &caller);
         Ok(())
     }
 
@@ -402,9 +429,15 @@ impl QuotaStream {
     }
 
     /// Opens the stream in the engine for the namespace of this name.
-    fn open(&mut self, in_force: &InForce, domain: &str) -> Result<(), StreamEnd> {
+    fn open(&mut self, in_force: &InForce, domain: &str, caller: &Caller) -> Result<(), StreamEnd> {
         let now = self.daemon.clock.now();
-        let stream = in_force.engine.open_remote(domain, &self.name, now).map_err(|error| {
+        let address = || {
+            let address = self.under_way.0.peer_address().map(network);
+            Cow::from(address.map_or_else(|| "unix".to_owned(), |address| address.to_string()))
+        };
+        let owner = caller.grant(Verb::Check, domain).map_or_else(address, Cow::from);
+        let peer = RemotePeer::new(&self.name, &owner);
+        let stream = in_force.engine.open_remote(domain, peer, now).map_err(|error| {
             let scope = RequestScope { daemon: &self.daemon, in_force };
             self.refused(&scope.request_fault(&error, now))
         })?;
@@ -426,7 +459,17 @@ impl QuotaStream {
         let taken = in_force.engine.report_remote(&remote.stream, &usages, self.daemon.clock.now());
         let ignored = parsed.ignored.saturating_add(taken.ignored);
         self.state.quota_metrics.buckets_ignored.inc_by(ignored as u64);
-        for NotHeld { limit, why, .. } in &taken.not_held {
+        for NotHeld { limit, why, is_full, .. } in &taken.not_held {
+            if *is_full {
+                tracing::warn!(
+                    target: "tidegate::rlqs",
+                    namespace = remote.name,
+                    limit,
+                    why,
+                    "too many Envoys hold a part of a key, so `no_assignment_behavior` of a further bucket decides"
+                );
+                continue;
+            }
             tracing::warn!(
                 target: "tidegate::rlqs",
                 namespace = remote.name,
@@ -434,6 +477,18 @@ impl QuotaStream {
                 why,
                 "no Envoy is assigned a part of this limit, so `no_assignment_behavior` of its buckets decides"
             );
+        }
+    }
+
+    /// Counts what the Envoy has decided in the rows that its buckets name, those beyond a bound
+    /// too.
+    fn meter(&self, in_force: &InForce, parsed: &ParsedReport<'_>, caller: &Caller) {
+        let Some(remote) = &self.remote else { return };
+        let scope = RequestScope { daemon: &self.daemon, in_force };
+        let now = self.daemon.clock.now();
+        for bucket in &parsed.buckets {
+            let request = scope.reported_request(&remote.name, &bucket.attributes, caller);
+            in_force.engine.meter_reported(&request, bucket.allowed, bucket.denied, now);
         }
     }
 
@@ -452,6 +507,7 @@ impl QuotaStream {
         let delivery = AnswerDelivery::new(move |end| {
             let _ = told.send(end);
         });
+        let delivery = delivery.until_read();
         sender.send(message, delivery).map_err(|_| StreamEnd::gone())?;
         self.delivering = Some(AnswerOnItsWay { end, until: Instant::now() + TAKEN_WITHIN });
         Ok(())

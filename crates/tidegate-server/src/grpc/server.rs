@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::counts::GrpcMetrics;
-use super::rlqs::{QuotaMetrics, StreamOrders};
+use super::rlqs::{QuotaMetrics, RefusalLines, StreamOrders};
 use super::services::Services;
 use crate::context::DaemonContext;
 use crate::metrics::Metrics;
@@ -17,6 +17,8 @@ pub(crate) struct GrpcState {
     /// The orders to the streams of the quota service.
     pub(super) orders: StreamOrders,
     pub(super) quota_metrics: QuotaMetrics,
+    /// The log lines about streams of the quota service that were refused.
+    pub(super) refusal_lines: RefusalLines,
 }
 
 /// The state over its context.
@@ -36,7 +38,13 @@ impl GrpcState {
                 quota_metrics.register(registry, help);
             }
         });
-        Self { services: Services::new(), metrics: own, orders: StreamOrders::default(), quota_metrics }
+        Self {
+            services: Services::new(),
+            metrics: own,
+            orders: StreamOrders::default(),
+            quota_metrics,
+            refusal_lines: RefusalLines::default(),
+        }
     }
 }
 

@@ -120,12 +120,8 @@ fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
     shown.map_or_else(Arc::default, names_in)
 }
 
-/// How long a client may take to answer a ping before its connection is closed.
-const PONG_WITHIN: Duration = Duration::from_secs(3);
-
-/// How long a client that is probed may send nothing before it is pinged: a program that has
-/// stopped is found as soon as an answer to it must have been taken.
-const PING_AFTER: Duration = TAKEN_WITHIN.saturating_sub(PONG_WITHIN);
+/// How long a client may send nothing before it is asked by a ping whether it has read its answer.
+const PING_AFTER: Duration = Duration::from_millis(100);
 
 impl HttpProtocol for GrpcServer {
     type Body = DeliveredBody<tonic::body::Body>;
@@ -209,7 +205,7 @@ async fn serve_http<P: HttpProtocol>(
     if P::PROBES_CLIENTS {
         let pings = &mut builder.http2();
         pings.timer(KeepAliveTimer::new(Arc::clone(&line)));
-        pings.keep_alive_interval(PING_AFTER).keep_alive_timeout(PONG_WITHIN);
+        pings.keep_alive_interval(PING_AFTER).keep_alive_timeout(TAKEN_WITHIN);
     }
     let io = TokioIo::new(stream);
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));

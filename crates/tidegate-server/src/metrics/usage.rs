@@ -1,8 +1,9 @@
 //! The series of the meter: requests, units and times by namespace, feature and resource.
 //!
-//! No series is of a tenant. A row has at most 13 series for each class: ten outcomes, units and
-//! two times. An outcome that no request had and a class that counted nothing have none, so that
-//! the page does not grow with names that nobody uses.
+//! No series is of a tenant. A row has at most 15 series for each class: ten outcomes, units, two
+//! times, and two kinds of requests that Envoys have decided. An outcome that no request had and a
+//! class that counted nothing have none, so that the page does not grow with names that nobody
+//! uses.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -25,6 +26,8 @@ struct UsageMetrics {
     units: &'static str,
     place_seconds: &'static str,
     wait_seconds: &'static str,
+    /// `None` for resources, which requests that Envoys decide have none of.
+    reported: Option<&'static str>,
 }
 
 const NAMESPACES: UsageMetrics = UsageMetrics {
@@ -33,6 +36,7 @@ const NAMESPACES: UsageMetrics = UsageMetrics {
     units: "tidegate_usage_units",
     place_seconds: "tidegate_usage_place_seconds",
     wait_seconds: "tidegate_usage_wait_seconds",
+    reported: Some("tidegate_usage_reported_requests"),
 };
 
 const FEATURES: UsageMetrics = UsageMetrics {
@@ -41,6 +45,7 @@ const FEATURES: UsageMetrics = UsageMetrics {
     units: "tidegate_feature_units",
     place_seconds: "tidegate_feature_place_seconds",
     wait_seconds: "tidegate_feature_wait_seconds",
+    reported: Some("tidegate_feature_reported_requests"),
 };
 
 const RESOURCES: UsageMetrics = UsageMetrics {
@@ -49,6 +54,7 @@ const RESOURCES: UsageMetrics = UsageMetrics {
     units: "tidegate_resource_units",
     place_seconds: "tidegate_resource_place_seconds",
     wait_seconds: "tidegate_resource_wait_seconds",
+    reported: None,
 };
 
 /// A row of the meter.
@@ -77,12 +83,13 @@ fn encode_rows(
 ) -> fmt::Result {
     let rows: Vec<(Cow<'_, str>, &[Usage; 4])> =
         rows.iter().map(|(name, classes)| (label(name), *classes)).collect();
-    let by_class = || {
+    let all = || {
         rows.iter().flat_map(|(name, classes)| {
-            let counted = Class::ALL.into_iter().zip(*classes).filter(|(_, usage)| usage.offered() > 0);
-            counted.map(move |(class, usage)| ([(metrics.label, &**name), ("class", class.as_str())], usage))
+            let classes = Class::ALL.into_iter().zip(*classes);
+            classes.map(move |(class, usage)| ([(metrics.label, &**name), ("class", class.as_str())], usage))
         })
     };
+    let by_class = || all().filter(|(_, usage)| usage.offered() > 0);
     let requests = by_class().flat_map(|([name, class], usage)| {
         RequestOutcome::ALL
             .map(|outcome| ([name, class, ("outcome", outcome.as_str())], usage.outcome(outcome)))
@@ -94,7 +101,13 @@ fn encode_rows(
         by_class().map(move |(labels, usage)| (labels, time(usage).as_secs_f64()))
     };
     page.counters(metrics.place_seconds, seconds(|usage| usage.place_time))?;
-    page.counters(metrics.wait_seconds, seconds(|usage| usage.waited))
+    page.counters(metrics.wait_seconds, seconds(|usage| usage.waited))?;
+    let Some(reported) = metrics.reported else { return Ok(()) };
+    let requests = all().flat_map(|([name, class], usage)| {
+        [("admitted", usage.reported_admitted), ("denied", usage.reported_denied)]
+            .map(|(outcome, count)| ([name, class, ("outcome", outcome)], count))
+    });
+    page.counters(reported, requests.filter(|(_, count)| *count > 0))
 }
 
 fn label(name: &RowName) -> Cow<'_, str> {

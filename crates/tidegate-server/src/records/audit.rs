@@ -181,7 +181,7 @@ fn span(now: Timestamp) -> u64 {
 
 /// The part of an address that one customer of a network has: all of an IPv4 address, the first 64
 /// bits of an IPv6 address.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),

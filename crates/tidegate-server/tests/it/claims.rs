@@ -56,7 +56,7 @@ const ROUTES: &str = "
 ";
 
 pub(crate) struct Daemon {
-    handle: Handle,
+    pub(crate) handle: Handle,
     clock: Arc<ManualClock>,
     folder: TemporaryFolder,
 }

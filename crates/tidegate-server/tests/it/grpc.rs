@@ -9,7 +9,7 @@ mod files;
 pub(crate) mod hostile;
 mod json;
 mod places;
-mod rlqs;
+pub(crate) mod rlqs;
 mod services;
 
 use std::time::Duration;

@@ -16,6 +16,7 @@ use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 
 use crate::client::Client;
+use crate::grpc::rlqs::{EnvoyStream, first, metric_becomes};
 use crate::world::START;
 
 const METRICS: &str = include_str!("../../../../docs/metrics.md");
@@ -154,6 +155,10 @@ proxy:
         .post("/json", r#"{"domain":"mail","descriptors":[{"entries":[{"key":"kind","value":"a"}]}]}"#)
         .await;
     ask_over_grpc(handle.grpc().unwrap().tcp().unwrap()).await;
+    let envoy = EnvoyStream::begun(handle.grpc().unwrap().tcp().unwrap(), first()).await;
+    metric_becomes(&handle, "tidegate_rlqs_reports_total", 1).await;
+    drop(envoy);
+    metric_becomes(&handle, "tidegate_rlqs_streams", 0).await;
     exchange(handle.resp().unwrap().tcp().unwrap(), b"PING\r\nQUIT\r\n").await;
     let proxy = handle.proxy().unwrap().tcp().unwrap();
     exchange(proxy, b"GET / HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;

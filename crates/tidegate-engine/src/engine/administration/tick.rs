@@ -53,6 +53,7 @@ impl Engine {
     /// Lets kept permits expire, leases renew, and the control loops run. To be called when
     /// [`Tick::next`] comes; being late only delays what it does, and no decision waits for it.
     pub fn tick(&self, now: Timestamp) -> Tick {
+        self.shared.remote.prune(now);
         let mut actions = SmallVec::new();
         let expired = self.shared.kept.count_expired(now);
         if expired > 0 {

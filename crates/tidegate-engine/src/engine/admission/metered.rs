@@ -68,6 +68,18 @@ impl Engine {
         }
     }
 
+    /// Counts requests like `request` that an Envoy has decided by its part of a limit, as it
+    /// reports. Without a meter nothing is counted. The requests have no resource, since none has
+    /// seen them; a report without requests leaves the tenant as it is.
+    pub fn meter_reported(&self, request: &Request<'_>, admitted: u64, denied: u64, now: Timestamp) {
+        if let Some(metering) = self.metering()
+            && (admitted, denied) != (0, 0)
+        {
+            let subject = metering.subject(&Offered { resource: None, ..self.offered_by(request, now) });
+            metering.meter.report_decided(&subject, (admitted, denied), now);
+        }
+    }
+
     /// Counts units that are given back.
     pub(crate) fn meter_refund(&self, request: &Request<'_>, now: Timestamp) {
         if let Some(metering) = self.metering() {

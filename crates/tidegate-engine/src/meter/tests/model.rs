@@ -52,6 +52,8 @@ struct WideRow {
     refunded: i128,
     more: i128,
     less: i128,
+    envoys_admitted: i128,
+    envoys_denied: i128,
 }
 
 impl WideRow {
@@ -71,6 +73,8 @@ impl WideRow {
         self.refunded += other.refunded;
         self.more += other.more;
         self.less += other.less;
+        self.envoys_admitted += other.envoys_admitted;
+        self.envoys_denied += other.envoys_denied;
     }
 
     fn shown(&self) -> Usage {
@@ -87,6 +91,8 @@ impl WideRow {
             self.refunded,
             self.more,
             self.less,
+            self.envoys_admitted,
+            self.envoys_denied,
         ];
         Usage {
             outcomes: self.outcomes.map(|count| u64::try_from(count).unwrap()),
@@ -101,6 +107,8 @@ impl WideRow {
             refunded: cap(self.refunded),
             settled_more: cap(self.more),
             settled_less: cap(self.less),
+            reported_admitted: cap(self.envoys_admitted),
+            reported_denied: cap(self.envoys_denied),
             is_saturated: amounts.iter().any(|amount| *amount >= end),
         }
     }
@@ -478,12 +486,22 @@ impl Pair {
 
     fn aside(&mut self) {
         let units = self.units();
-        let change = if self.is_one_in(2) {
-            let ((), request) = self.request(|meter, subject, now| meter.report(subject, units, now));
-            (request, WideRow { reported: units.into(), ..WideRow::default() })
-        } else {
-            let ((), request) = self.request(|meter, subject, now| meter.refund(subject, units, now));
-            (request, WideRow { refunded: units.into(), ..WideRow::default() })
+        let change = match self.below(4) {
+            0 => {
+                let counts = (units, self.units());
+                let ((), request) =
+                    self.request(|meter, subject, now| meter.report_decided(subject, counts, now));
+                let [envoys_admitted, envoys_denied] = [counts.0, counts.1].map(i128::from);
+                (request, WideRow { envoys_admitted, envoys_denied, ..WideRow::default() })
+            }
+            1 => {
+                let ((), request) = self.request(|meter, subject, now| meter.report(subject, units, now));
+                (request, WideRow { reported: units.into(), ..WideRow::default() })
+            }
+            _ => {
+                let ((), request) = self.request(|meter, subject, now| meter.refund(subject, units, now));
+                (request, WideRow { refunded: units.into(), ..WideRow::default() })
+            }
         };
         self.world.count(change.0, &change.1);
     }

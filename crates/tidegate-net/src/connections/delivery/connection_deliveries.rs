@@ -7,8 +7,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use super::{
-    AnswerDelivery, Deliveries, DeliveryEnd, EncodedAnswer, OpenDeliveries, WATCHED_MAX, WrittenAnswer,
-    end_all,
+    AnswerDelivery, Deliveries, DeliveryEnd, EncodedAnswer, OpenDeliveries, UnreadAnswer, WATCHED_MAX,
+    WrittenAnswer, end_all,
 };
 use crate::connections::ConnectionActivity;
 use crate::connections::budget::WatchedPlace;
@@ -59,8 +59,29 @@ impl ConnectionActivity {
     }
 
     pub(super) fn count_deliveries(&self, open: &OpenDeliveries) {
-        let count = open.encoded.len() + open.written.len();
+        let unread = open.unread.len();
+        let count = open.encoded.len() + open.written.len() + unread;
         self.deliveries.count.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.deliveries.unread.store(u32::try_from(unread).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// Whether an answer waits until the client has read it.
+    pub(in crate::connections) fn awaits_reading(&self) -> bool {
+        self.deliveries.unread.load(Ordering::Relaxed) > 0
+    }
+
+    /// The client has read so many bytes of all bodies.
+    pub(in crate::connections) fn data_read(&self, bytes: u64) {
+        if !self.awaits_reading() {
+            return;
+        }
+        let mut read = Vec::new();
+        if let Some(open) = &mut *self.open_deliveries() {
+            let is_read = |answer: &mut UnreadAnswer| answer.end <= bytes;
+            read.extend(open.unread.extract_if(.., is_read).map(|answer| answer.delivery));
+            self.count_deliveries(open);
+        }
+        end_all(read, DeliveryEnd::Delivered);
     }
 
     /// `count` bytes of an HTTP/2 body were encoded.
@@ -124,16 +145,23 @@ impl ConnectionActivity {
                 return;
             }
             let (now, resets) = (Instant::now(), core::mem::take(&mut open.resets));
-            for EncodedAnswer { mut delivery, stream, is_last_sent, .. } in core::mem::take(&mut open.encoded)
-            {
+            for answer in core::mem::take(&mut open.encoded) {
+                let EncodedAnswer { mut delivery, end, stream, is_last_sent } = answer;
                 if stream.is_some_and(|stream| resets.contains(&stream)) {
                     cut_off.push(delivery);
+                } else if let Some(end) = end.filter(|_| delivery.is_until_read) {
+                    delivery.stop_looking();
+                    open.unread.push(UnreadAnswer { delivery, end, stream });
                 } else {
                     delivery.reset_watched_for = delivery.reset_watched_for.filter(|_| is_last_sent);
                     self.count_written(open, delivery, stream, now, &mut delivered);
                 }
             }
             self.count_deliveries(open);
+        }
+        if self.awaits_reading() {
+            // The timer of the pings goes on.
+            self.poke();
         }
         end_all(delivered, DeliveryEnd::Delivered);
         end_all(cut_off, DeliveryEnd::Undelivered);
@@ -176,6 +204,9 @@ impl ConnectionActivity {
             let Some(open) = &mut *guard else { return };
             while let Some(at) = open.encoded.iter().position(|answer| answer.stream == Some(stream)) {
                 cut_off.push(open.encoded.remove(at).delivery);
+            }
+            while let Some(at) = open.unread.iter().position(|answer| answer.stream == Some(stream)) {
+                cut_off.push(open.unread.remove(at).delivery);
             }
             while let Some(at) = open.written.iter().position(|answer| answer.stream == Some(stream)) {
                 reset.extend(open.written.remove(at));
@@ -264,6 +295,7 @@ impl ConnectionActivity {
         let mut cut_off = Vec::new();
         if let Some(open) = &mut *self.open_deliveries() {
             cut_off.extend(open.encoded.drain(..).map(|answer| answer.delivery));
+            cut_off.extend(open.unread.drain(..).map(|answer| answer.delivery));
             self.count_deliveries(open);
             if open.last_watched(Instant::now()).is_some() {
                 open.socket = socket();

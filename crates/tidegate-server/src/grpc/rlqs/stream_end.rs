@@ -32,6 +32,14 @@ impl EndCause {
         Self::Refused,
     ];
 
+    /// Whether somebody has to mend something: a daemon, an Envoy or what is between them.
+    pub(super) const fn is_error(self) -> bool {
+        match self {
+            Self::Silent | Self::SlowReader | Self::TooManyReports | Self::Refused => true,
+            Self::Drained | Self::Closed | Self::Gone => false,
+        }
+    }
+
     /// The name in metrics and logs.
     pub(super) const fn as_str(self) -> &'static str {
         match self {

@@ -2,6 +2,8 @@
 
 mod assignments;
 mod credentials;
+mod log_lines;
+mod metered;
 mod raw_client;
 mod reports;
 mod slow_readers;
@@ -45,7 +47,7 @@ pub(super) async fn worlds() -> [World; 2] {
 }
 
 /// One stream as an Envoy has it.
-pub(super) struct EnvoyStream {
+pub(crate) struct EnvoyStream {
     /// Dropping it ends the side of the client.
     reports: Option<mpsc::Sender<RateLimitQuotaUsageReports>>,
     answers: Streaming<RateLimitQuotaResponse>,
@@ -69,7 +71,7 @@ impl EnvoyStream {
     }
 
     /// A stream whose first report is on its way.
-    pub(super) async fn begun(address: SocketAddr, first: RateLimitQuotaUsageReports) -> Self {
+    pub(crate) async fn begun(address: SocketAddr, first: RateLimitQuotaUsageReports) -> Self {
         let stream = Self::open(address, &[]).await.unwrap();
         stream.send(first).await;
         stream
@@ -122,7 +124,7 @@ pub(super) fn report(
 }
 
 /// The first report of a bucket of `ada`, as Envoy sends it with her first request.
-pub(super) fn first() -> RateLimitQuotaUsageReports {
+pub(crate) fn first() -> RateLimitQuotaUsageReports {
     report("api", [usage(&[("user", "ada")], 1, 0)])
 }
 
@@ -131,7 +133,7 @@ pub(super) fn grpc_address(handle: &tidegate_server::Handle) -> SocketAddr {
 }
 
 /// The value of a series on the page of metrics.
-pub(super) async fn metric(handle: &tidegate_server::Handle, series: &str) -> u64 {
+pub(crate) async fn metric(handle: &tidegate_server::Handle, series: &str) -> u64 {
     let mut client = Client::connect(handle.http().unwrap().tcp().unwrap()).await;
     // A daemon without authorization does not look at it.
     let page = request(&mut client, "GET /metrics", &bearer(OPS), "").await.body;
@@ -140,7 +142,7 @@ pub(super) async fn metric(handle: &tidegate_server::Handle, series: &str) -> u6
 }
 
 /// Waits until a series has this value.
-pub(super) async fn metric_becomes(handle: &tidegate_server::Handle, series: &str, value: u64) {
+pub(crate) async fn metric_becomes(handle: &tidegate_server::Handle, series: &str, value: u64) {
     tidegate_test_support::eventually(&format!("{series} {value}"), async || {
         metric(handle, series).await == value
     })

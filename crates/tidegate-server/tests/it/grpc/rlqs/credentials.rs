@@ -122,3 +122,36 @@ async fn an_envoy_names_itself_in_visible_characters() {
     }
     assert_eq!(metric(&world.handle, "tidegate_rlqs_streams").await, 2);
 }
+
+/// Issue 48: an Envoy chooses its name, so a name is no owner of buckets.
+#[tokio::test]
+async fn a_grant_under_many_names_leaves_another_grant_its_part_of_the_buckets() {
+    const MODEST: &str = "modest-token-0123456789";
+    let grants = format!(
+        "{LISTEN}authorization:
+  - {{ name: greedy, token: {CHECKOUT}, namespaces: [api], verbs: [check] }}
+  - {{ name: modest, token: {MODEST}, namespaces: [api], verbs: [check] }}
+  - {{ name: operators, token: {OPS}, namespaces: ['*'], verbs: [inspect] }}
+"
+    );
+    let daemon = Guarded::start(TemporaryFolder::new(), &grants).await;
+    let address = grpc_address(&daemon.handle);
+    let users: Vec<String> = (0..1000).map(|user| user.to_string()).collect();
+    let buckets = || report("api", users.iter().map(|user| usage(&[("user", user)], 1, 0)));
+    let ignored = "tidegate_rlqs_buckets_ignored_total";
+    let mut streams = Vec::new();
+    for edge in 0..12 {
+        let name = format!("edge-{edge}");
+        let metadata = [("tidegate-token", CHECKOUT), ("x-tidegate-envoy", name.as_str())];
+        let stream = EnvoyStream::open(address, &metadata).await.unwrap();
+        stream.send(buckets()).await;
+        metric_becomes(&daemon.handle, "tidegate_rlqs_reports_total", edge + 1).await;
+        streams.push(stream);
+    }
+    let greedy = 12_000 - metric(&daemon.handle, ignored).await;
+    assert!((7_400..=7_500).contains(&greedy), "{greedy}");
+    let modest = EnvoyStream::open(address, &[("tidegate-token", MODEST)]).await.unwrap();
+    modest.send(buckets()).await;
+    metric_becomes(&daemon.handle, "tidegate_rlqs_reports_total", 13).await;
+    assert_eq!(12_000 - metric(&daemon.handle, ignored).await, greedy, "all of its buckets are taken");
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::raw_client::{DATA, GOAWAY, PING, RawClient};
 use super::{ended, first, grpc_address, metric, world};
@@ -20,8 +20,32 @@ async fn a_client_that_reads_nothing_is_found_by_a_ping_within_five_seconds() {
     assert!(kinds.contains(&PING), "{kinds:?}");
     let took = begun.elapsed();
     assert!((4..=6).contains(&took.as_secs()), "{took:?}");
-    let gone = at_this_instant("metrics", metric(&world.handle, &ended("gone"))).await;
-    assert_eq!(gone, 1);
+    let slow = at_this_instant("metrics", metric(&world.handle, &ended("slow_reader"))).await;
+    assert_eq!(slow, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_answer_comes_when_a_ping_behind_the_last_one_is_answered() {
+    let world = world().await;
+    let mut client = RawClient::connect(grpc_address(&world.handle), 65_535).await;
+    client.begin(&first()).await;
+    let (mut kinds, begun) = (Vec::new(), Instant::now());
+    let ping = loop {
+        let frame = client.next().await.expect("the connection goes on");
+        kinds.push(frame.kind);
+        if frame.kind == PING && frame.flags == 0 {
+            break frame.payload;
+        }
+    };
+    assert!(kinds.contains(&DATA), "the answer comes first: {kinds:?}");
+    assert!(begun.elapsed() < Duration::from_millis(200), "{:?}", begun.elapsed());
+    let body = r#"{"namespace":"api","attributes":{"user":"ada"},"limit":"per-user","for_ms":60000}"#;
+    assert_eq!(at_this_instant("block", world.post("/v1/block", body)).await.status, 200);
+    let early = timeout(Duration::from_secs(3), client.next()).await;
+    assert!(early.is_err(), "{early:?}");
+    client.pong(&ping).await;
+    let next = client.next().await.expect("the connection goes on");
+    assert_eq!(next.kind, DATA);
 }
 
 #[tokio::test(start_paused = true)]
