@@ -2,7 +2,7 @@
 //!
 //! **Real parts.** Each member has an [`Engine`](tidegate_engine::Engine) of its own, and the
 //! store is a [`Keeper`](tidegate_store::Keeper): the same lines that run in the daemon. Simulated
-//! are clients, time, messages, crashes.
+//! are clients, time, messages, crashes, and Envoys that decide by what members assign to them.
 //!
 //! **Reproducible.** All chance comes from the seed, through a generator whose version is pinned;
 //! functions whose last digit differs from machine to machine are not used. So a scenario gives the
@@ -19,6 +19,9 @@ pub mod scenario;
 pub mod world;
 
 mod arrival;
+mod envoy_bucket;
+mod envoy_peers;
+mod envoy_tally;
 mod load;
 mod member;
 mod observation;
@@ -31,7 +34,7 @@ mod watch;
 
 pub use chaos::Trouble;
 pub use plots::{Plot, plots};
-pub use report::Report;
+pub use report::{EnvoyGroup, EnvoyReport, Report};
 pub use rule::{Rule, Violation};
 pub use scenario::{Chaos, DecisionSite, Load, Numbers, Scenario, ScenarioError, Subject};
 pub use world::Simulation;

@@ -109,6 +109,11 @@ pub(crate) struct Fleet {
     /// The most keys of which one member holds a lease at once [default: 65536]
     #[arg(long, value_name = "N")]
     pub(crate) holders_max: Option<u32>,
+    /// Let so many Envoys ask, spread over the members, that decide by themselves: by what their
+    /// member assigns to them as their rate limit quota service. --load then says which Envoys are
+    /// asked. The limit has a rate [default: 0]
+    #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "quota", "subject", "consistency"])]
+    pub(crate) envoys: Option<u32>,
     /// How long a lease lasts, in seconds, 4 to 60 [default: 5]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) lease_seconds: Option<u32>,
@@ -131,6 +136,12 @@ pub(crate) enum Load {
     Skewed,
     /// As skewed, and every ten seconds it is another member
     Moving,
+    /// Each member of the first half is asked for ten times as much as each of the others
+    Uneven,
+    /// As uneven, and after half of the time the halves change places
+    Moved,
+    /// As steady, but the last member is asked in the first ten seconds only
+    OneIdle,
     /// All members alike; keys by Zipf's law with exponent 0.99
     Zipf,
     /// Each key is a caller: most keep to four fifths of their limit, some spend bursts, one of ten

@@ -28,6 +28,7 @@ pub(super) fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
     set(&mut scenario.retries, fleet.retries);
     set(&mut scenario.deadline_ms, fleet.deadline_ms);
     set(&mut scenario.holders_max, fleet.holders_max);
+    set(&mut scenario.envoys, fleet.envoys);
     set(&mut scenario.lease_seconds, fleet.lease_seconds);
     if let Some(units) = fleet.rate {
         scenario.limit = Numbers::Bucket { units, seconds: fleet.per, burst: fleet.burst.unwrap_or(units) };
@@ -53,6 +54,9 @@ pub(super) fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
             Load::Bursty => tidegate_sim::fleet::Load::Bursty,
             Load::Skewed => tidegate_sim::fleet::Load::Skewed,
             Load::Moving => tidegate_sim::fleet::Load::Moving,
+            Load::Uneven => tidegate_sim::fleet::Load::Uneven,
+            Load::Moved => tidegate_sim::fleet::Load::Moved,
+            Load::OneIdle => tidegate_sim::fleet::Load::OneIdle,
             Load::Zipf => tidegate_sim::fleet::Load::Zipf,
             Load::Callers => tidegate_sim::fleet::Load::Callers,
         };

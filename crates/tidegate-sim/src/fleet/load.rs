@@ -17,12 +17,21 @@ const SLOT: u64 = SECOND / 2;
 /// For how long one member is asked for most.
 const STAY: u64 = 10 * SECOND;
 
+/// For how long the last member is asked that is idle then.
+const IDLE_FROM: u64 = 10 * SECOND;
+
+/// How much more the members of one half are asked for than those of the other.
+const UNEVEN: u64 = 10;
+
 /// The arrivals of a scenario in order.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     chance: Chance,
     load: Load,
+    /// Members, or Envoys.
     members: u64,
+    /// When the halves change places.
+    moves_at: u64,
     keys: u64,
     cost_max: u64,
     /// Nanoseconds between two arrivals, on average.
@@ -39,7 +48,8 @@ impl Arrivals {
         let mut arrivals = Self {
             chance: Chance::new(scenario.seed, 2),
             load: scenario.load,
-            members: scenario.members.into(),
+            members: scenario.clients().into(),
+            moves_at: scenario.moves_at(),
             keys: scenario.keys.into(),
             cost_max: scenario.cost_max.into(),
             mean: 1e9 / f64::from(scenario.requests_per_second),
@@ -84,7 +94,8 @@ impl Arrivals {
 
     fn member(&mut self) -> u64 {
         match self.load {
-            Load::Steady | Load::Zipf | Load::Callers => self.chance.below(self.members),
+            Load::OneIdle if self.at >= IDLE_FROM => self.chance.below((self.members - 1).max(1)),
+            Load::Steady | Load::Zipf | Load::Callers | Load::OneIdle => self.chance.below(self.members),
             Load::Bursty => {
                 // Members whose number and the slot's have the same rest by four; of a small fleet
                 // at least one.
@@ -95,6 +106,18 @@ impl Arrivals {
             }
             Load::Skewed => self.skewed(0),
             Load::Moving => self.skewed(self.at / STAY % self.members),
+            Load::Uneven => self.uneven(false),
+            Load::Moved => self.uneven(self.at >= self.moves_at),
+        }
+    }
+
+    fn uneven(&mut self, is_moved: bool) -> u64 {
+        let (first, rest) = (self.members.div_ceil(2), self.members / 2);
+        let (of_first, of_rest) = if is_moved { (1, UNEVEN) } else { (UNEVEN, 1) };
+        let drawn = self.chance.below(first * of_first + rest * of_rest);
+        match drawn.checked_sub(first * of_first) {
+            Some(drawn) => first + drawn / of_rest,
+            None => drawn / of_first,
         }
     }
 
@@ -132,6 +155,29 @@ mod tests {
             assert!(members[0] > hot && members[4] > 1_000, "{load:?} {members:?}");
             let first = if load == Load::Zipf { 15_000 } else { 9_000 };
             assert!(keys[0] > first && keys[2] > 4_000, "{load:?} {keys:?}");
+        }
+    }
+
+    #[test]
+    fn halves_of_the_envoys_are_asked_unevenly_and_change_places_and_one_is_idle() {
+        for load in [Load::Uneven, Load::Moved, Load::OneIdle] {
+            let scenario = Scenario { load, envoys: 4, ..Scenario::new(1) };
+            let mut arrivals = Arrivals::new(&scenario);
+            let mut asked = [[0_u32; 4]; 2];
+            loop {
+                let one = arrivals.next();
+                if one.at >= 60 * SECOND {
+                    break;
+                }
+                asked[(one.at / (30 * SECOND)) as usize][one.member as usize] += 1;
+            }
+            let times = |half: [u32; 4], of: usize| f64::from(half[of]) / f64::from(half[(of + 2) % 4]);
+            let (early, late) = (times(asked[0], 0), times(asked[1], 1));
+            match load {
+                Load::Uneven => assert!((9.0..11.0).contains(&early) && (9.0..11.0).contains(&late)),
+                Load::Moved => assert!((9.0..11.0).contains(&early) && (0.09..0.11).contains(&late)),
+                _ => assert!(asked[0][3] > 5_000 && asked[1][3] == 0 && asked[1][2] > 25_000),
+            }
         }
     }
 }

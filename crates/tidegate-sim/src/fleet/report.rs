@@ -1,12 +1,14 @@
 //! The report of a simulation: counts, use, times, a series by the second, and the violations that
 //! the checkers found.
 
+mod envoys;
 mod text;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use self::envoys::{EnvoyGroup, EnvoyReport};
 use crate::fleet::chaos::Trouble;
 use crate::fleet::rule::Violation;
 use crate::fleet::scenario::Scenario;
@@ -52,6 +54,9 @@ pub struct Report {
     pub fairness: Option<f64>,
     /// The requests of callers that kept to their limit.
     pub conforming: Conforming,
+    /// The figures of Envoys; `None` without Envoys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub envoys: Option<EnvoyReport>,
     /// The counts of each second.
     pub series: Vec<Second>,
     /// The violations that the checkers found: of each rule the first five.

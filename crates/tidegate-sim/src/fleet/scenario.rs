@@ -4,10 +4,11 @@ use core::time::Duration;
 
 use serde::Serialize;
 use tidegate_core::algorithm::{AlgorithmError, Bucket, Fixed, WindowStart};
-use tidegate_core::lease::Terms;
+use tidegate_core::lease::{Terms, remote_obstacle};
+use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Rate};
 
-use crate::kit::Chance;
+use crate::kit::{Chance, SECOND};
 
 /// A fleet and what happens to it. The same scenario gives the same report, byte for byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,6 +45,12 @@ pub struct Scenario {
     pub deadline_ms: u32,
     /// The most keys of which one member holds a lease at once.
     pub holders_max: u32,
+    /// How many Envoys with the rate limit quota filter ask, up to [`Scenario::ENVOYS_MAX`]; 0,
+    /// the default, for none. They are spread over the members evenly, and all requests are theirs:
+    /// they decide by what the members assign to them. Only with a leased bucket that Envoys can
+    /// hold, requests of one unit that are not retried, and without chaos.
+    #[serde(skip_serializing_if = "is_none")]
+    pub envoys: u32,
     /// How long a lease lasts, in seconds; from 4 to 60, default 5.
     #[serde(skip_serializing_if = "is_usual_period")]
     pub lease_seconds: u32,
@@ -51,6 +58,12 @@ pub struct Scenario {
     #[cfg(tidegate_planted_faults)]
     #[serde(skip)]
     pub fault: Option<tidegate_core::lease::Fault>,
+}
+
+/// Whether there are no Envoys, which reports do not mention.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer passes a reference")]
+fn is_none(envoys: &u32) -> bool {
+    *envoys == 0
 }
 
 /// The lease period that limits have by default, in seconds.
@@ -115,8 +128,9 @@ pub enum DecisionSite {
     Leased,
 }
 
-/// Which members are asked when, and for which keys. Arrivals are a Poisson process, except those
-/// of [`Load::Callers`]: no client waits for an answer before it asks again.
+/// Which members, or which Envoys where there are any, are asked when, and for which keys. Arrivals
+/// are a Poisson process, except at [`Load::Callers`]: no client waits for an answer before it
+/// asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
@@ -128,6 +142,12 @@ pub enum Load {
     Skewed,
     /// As [`Load::Skewed`], and every ten seconds it is another member.
     Moving,
+    /// Each member of the first half is asked for ten times as much as each of the others.
+    Uneven,
+    /// As [`Load::Uneven`], and after half of the time the halves change places.
+    Moved,
+    /// As [`Load::Steady`], but the last member is asked in the first ten seconds only.
+    OneIdle,
     /// All members alike; keys by Zipf's law with exponent 0.99.
     Zipf,
     /// Each key is a caller with a habit of its own: of ten keys, seven ask steadily for four
@@ -173,6 +193,9 @@ pub enum ScenarioError {
     /// The numbers are none that a table has.
     #[error("a table has {0}; use that, or a limit of the policy")]
     Table(&'static str),
+    /// Envoys cannot do what the scenario wants.
+    #[error("Envoys need {0}; use that, or no Envoys")]
+    Envoys(&'static str),
     /// The engine takes the limit not.
     #[error("the engine does not take this limit: {0}")]
     Engine(String),
@@ -193,6 +216,8 @@ impl Scenario {
     pub const SECONDS_MAX: u32 = 24 * 3600;
     /// The most requests a second: ten million.
     pub const REQUESTS_MAX: u32 = 10_000_000;
+    /// The most Envoys: 65 536.
+    pub const ENVOYS_MAX: u32 = 1 << 16;
     /// The highest rate: ten million units a second.
     pub const RATE_MAX: u32 = 10_000_000;
     /// The largest burst or quota: a hundred million units.
@@ -225,6 +250,7 @@ impl Scenario {
             chaos: Chaos::None,
             deadline_ms: 50,
             holders_max: 1 << 16,
+            envoys: 0,
             lease_seconds: LEASE_SECONDS,
             #[cfg(tidegate_planted_faults)]
             fault: None,
@@ -321,6 +347,7 @@ impl Scenario {
         range("number of retries", self.retries, 0, 10)?;
         range("deadline in milliseconds", self.deadline_ms, 1, 10_000)?;
         range("number of leases at a member", self.holders_max, 1, 1 << 24)?;
+        range("number of Envoys", self.envoys, 0, Self::ENVOYS_MAX)?;
         let (min, max) = (Terms::PERIOD_MIN.as_secs() as u32, Terms::PERIOD_MAX.as_secs() as u32);
         range("lease period in seconds", self.lease_seconds, min, max)?;
         self.check_table()?;
@@ -328,13 +355,29 @@ impl Scenario {
             Numbers::Bucket { units, seconds, burst } => {
                 range("rate", units, 1, Self::RATE_MAX)?;
                 range("seconds of the rate", seconds, 1, Self::SECONDS_MAX)?;
-                range("burst", burst, 1, Self::BURST_MAX / seconds)
+                range("burst", burst, 1, Self::BURST_MAX / seconds)?;
             }
             Numbers::Window { units, seconds } => {
                 range("units in a window", units, 1, Self::BURST_MAX)?;
-                range("window in seconds", seconds, 1, Self::SECONDS_MAX)
+                range("window in seconds", seconds, 1, Self::SECONDS_MAX)?;
             }
         }
+        self.check_envoys()
+    }
+
+    /// Whether its Envoys can be simulated, if it has any.
+    fn check_envoys(&self) -> Result<(), ScenarioError> {
+        if self.envoys == 0 {
+            return Ok(());
+        }
+        let needs = |is_so: bool, what| if is_so { Ok(()) } else { Err(ScenarioError::Envoys(what)) };
+        let is_leased = self.subject == Subject::Limit && self.consistency == DecisionSite::Leased;
+        needs(is_leased, "a leased limit of the policy")?;
+        let can_hold = remote_obstacle(&self.algorithm()?, Consistency::Leased).is_none();
+        needs(can_hold, "a rate of at least 1 a minute with a burst of at least 16")?;
+        needs(self.load != Load::Callers, "a load of other than `callers`")?;
+        needs(self.cost_max == 1 && self.retries == 0, "requests of one unit that are not retried")?;
+        needs(self.chaos == Chaos::None, "a run without chaos")
     }
 
     /// Whether the limit is one that a table can have, if its subject is a table.
@@ -374,6 +417,16 @@ impl Scenario {
                 Algorithm::Fixed(Fixed::new(units.into(), window, WindowStart::Epoch)?)
             }
         })
+    }
+
+    /// How many there are of those that requests arrive at: Envoys, or members.
+    pub(crate) const fn clients(&self) -> u32 {
+        if self.envoys > 0 { self.envoys } else { self.members }
+    }
+
+    /// When the halves of [`Load::Moved`] change places, in nanoseconds.
+    pub(crate) const fn moves_at(&self) -> u64 {
+        self.seconds as u64 * SECOND / 2
     }
 
     /// How long a lease lasts.

@@ -4,6 +4,7 @@ use tidegate_core::Reason;
 
 use crate::fleet::arrival::Arrival;
 use crate::fleet::chaos::Trouble;
+use crate::fleet::envoy_tally::EnvoyTally;
 use crate::fleet::report::{Conforming, Delay, Fullest, Recovery, Report, Second};
 use crate::fleet::scenario::{Numbers, Scenario};
 use crate::fleet::usage::{Measured, Used};
@@ -23,6 +24,7 @@ pub(crate) struct Tally {
     /// something goes wrong.
     tenths: Vec<(u32, u32)>,
     hot_offered: f64,
+    pub(crate) envoys: Option<EnvoyTally>,
 }
 
 const TENTH: u64 = SECOND / 10;
@@ -36,12 +38,13 @@ impl Tally {
             measured: Measured {
                 from: u64::from(scenario.measured_from()) * SECOND,
                 keys: vec![Used::default(); scenario.keys.min(64) as usize],
-                members: vec![Used::default(); scenario.members as usize],
+                members: vec![Used::default(); scenario.clients() as usize],
             },
             second: Second::default(),
             before: (0, 0),
             tenths: vec![(0, 0); tenths],
             hot_offered: 0.0,
+            envoys: (scenario.envoys > 0).then(|| EnvoyTally::new(scenario)),
         }
     }
 
@@ -49,6 +52,9 @@ impl Tally {
         let cost = u64::from(one.cost);
         self.second.offered += cost;
         if one.key == 0 {
+            if let Some(envoys) = &mut self.envoys {
+                envoys.offered(one.member, now);
+            }
             self.second.hot_offered += cost;
             if let Some((offered, _)) = self.tenths.get_mut((now / TENTH) as usize) {
                 *offered += one.cost;
@@ -79,6 +85,9 @@ impl Tally {
         self.second.admitted += cost;
         self.delays.add(now - one.at);
         if one.key == 0 {
+            if let Some(envoys) = &mut self.envoys {
+                envoys.admitted(one.member, now);
+            }
             self.second.hot_admitted += cost;
             if let Some((_, admitted)) = self.tenths.get_mut((now / TENTH) as usize) {
                 *admitted += one.cost;
@@ -114,6 +123,7 @@ impl Tally {
         Report {
             recoveries: plan.iter().map(|one| self.recovery(scenario, *one)).collect(),
             used: self.used(scenario),
+            envoys: self.envoys.as_ref().map(|envoys| envoys.report(*decisions)),
             fairness: fairness(&self.measured.members),
             calls_per_decision: rounded(*store_calls as f64 / (*decisions).max(1) as f64),
             fullest: Fullest {

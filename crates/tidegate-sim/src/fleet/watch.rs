@@ -7,7 +7,7 @@ mod lent;
 mod liveness;
 mod silence;
 
-use tidegate_core::lease::{Ask, Grant};
+use tidegate_core::lease::{Ask, Grant, HOLDERS_MAX};
 
 use self::bound::{Bound, PeakLevel};
 use self::epochs::{EpochWrong, Epochs};
@@ -72,7 +72,13 @@ impl Watch {
             (Chaos::None, _) | (_, DecisionSite::Exact) => 0,
             (Chaos::Some, _) => DRIFT_MAX_PERCENT,
         };
-        let looked_at = if pairs <= SMALL { scenario.keys } else { LOOKED_AT.min(scenario.keys) };
+        let looked_at = match scenario.envoys {
+            0 if pairs <= SMALL => scenario.keys,
+            0 => LOOKED_AT.min(scenario.keys),
+            // An Envoy confirms nothing, so the messages do not say what it has in hand. The bound
+            // of each key is checked all the same.
+            _ => 0,
+        };
         Self {
             seed: scenario.seed,
             bound: Bound::new(scenario.at_a_member(), keys as usize, drift, false),
@@ -333,13 +339,19 @@ impl Watch {
             return;
         }
         let seconds = seconds(span);
-        let is_even = matches!(self.scenario.load, Load::Steady | Load::Skewed | Load::Zipf);
+        let is_even = matches!(
+            self.scenario.load,
+            Load::Steady | Load::Skewed | Load::Zipf | Load::Uneven | Load::OneIdle
+        );
         if let Numbers::Bucket { .. } = self.scenario.limit
             && self.scenario.consistency == DecisionSite::Leased
             && is_even
         {
             let due = self.scenario.limit.rate() * seconds;
             let part = match self.gathered() {
+                // Of an Envoy's lease a 64th is never lent, and rates are in whole tokens.
+                0.1.. if self.scenario.envoys > 0 && self.scenario.envoys as usize <= HOLDERS_MAX => 0.9,
+                _ if self.scenario.envoys > 0 => 0.0,
                 10.0.. => 0.98,
                 2.0.. => 0.85,
                 _ => 0.0,
@@ -381,14 +393,14 @@ impl Watch {
         }
     }
 
-    /// How many requests of the largest cost a member's part of the rate is in a tenth of a second:
-    /// for so long it gathers what trickles in. Where those are only a few, some of it finds no
-    /// request; and where it is not even one, requests wait for what the store lends one by one. 0
-    /// for quotas.
+    /// How many requests of the largest cost the part of the rate of a member or an Envoy is in a
+    /// tenth of a second: for so long it gathers what trickles in. Where those are only a few, some
+    /// of it finds no request; and where it is not even one, requests wait for what the store lends
+    /// one by one. 0 for quotas.
     fn gathered(&self) -> f64 {
         let Numbers::Bucket { .. } = self.scenario.limit else { return 0.0 };
         self.scenario.limit.rate()
-            / f64::from(self.scenario.members)
+            / f64::from(self.scenario.clients())
             / 10.0
             / f64::from(self.scenario.cost_max)
     }

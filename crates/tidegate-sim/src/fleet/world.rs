@@ -1,5 +1,7 @@
 //! The world: everything that happens, one thing after the other.
 
+mod envoys;
+
 use std::collections::BTreeMap;
 
 use tidegate_capacity::Access;
@@ -7,11 +9,15 @@ use tidegate_capacity::units::READ_UNIT_BYTES;
 #[cfg(tidegate_planted_faults)]
 use tidegate_core::planted_fault::PlantedFault;
 use tidegate_core::{Cost, Timestamp};
-use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, TickAction, Wants};
+use tidegate_engine::{
+    Answered, BucketAction, Decision, LeaseBatch, Pending, Permit, Request, Step, TickAction, Wants,
+};
 use tidegate_store::{Answer, Kind, OnLedger, RequestId, StoreError};
 
+use super::envoy_peers::EnvoyPeers;
 use crate::fleet::arrival::Arrival;
 use crate::fleet::chaos::{Trouble, planned};
+use crate::fleet::envoy_bucket::EnvoyCounts;
 use crate::fleet::load::{Arrivals, is_steady};
 use crate::fleet::member::{ATTRIBUTE, KeyName, Member, MemberFactory, NAMESPACE};
 use crate::fleet::observation::{Admitted, Attempt, Refusal, Source};
@@ -56,6 +62,7 @@ pub struct Simulation {
     queue: EventQueue<Event>,
     calls: Calls<StoreCall>,
     members: Vec<Member>,
+    envoys: EnvoyPeers,
     /// Space for the requests of one member that go on; always empty in between.
     unparked: Vec<(Pending, Arrival)>,
     factory: MemberFactory,
@@ -89,6 +96,28 @@ enum Event {
         run: u64,
         batch: LeaseBatch,
     },
+    /// An Envoy reports all its buckets.
+    EnvoyReports {
+        envoy: u32,
+    },
+    /// The report of an Envoy arrives at its member: keys and counts.
+    ReportArrives {
+        envoy: u32,
+        usages: Vec<(u32, EnvoyCounts)>,
+    },
+    /// A response of a member arrives at an Envoy.
+    ResponseArrives {
+        envoy: u32,
+        actions: Vec<BucketAction>,
+    },
+    /// A member looks whether an Envoy is to be told something.
+    /// A member learns by a ping that an Envoy has taken its last response.
+    ResponseIsTaken {
+        envoy: u32,
+    },
+    LooksAtStream {
+        envoy: u32,
+    },
     /// A disturbance begins, or ends.
     Begins(u32),
     Ends(u32),
@@ -115,9 +144,14 @@ impl Simulation {
         if let Some(calm) = scenario.calm_from() {
             queue.plan(u64::from(calm) * SECOND, Event::Calm);
         }
+        let envoys = EnvoyPeers::new(scenario);
+        for (envoy, at) in (0..).zip(envoys.first_reports()) {
+            queue.plan(at, Event::EnvoyReports { envoy });
+        }
         Ok(Self {
             now: 0,
             seconds: 0,
+            envoys,
             arrivals: Arrivals::new(scenario),
             queue,
             calls: Calls::new(u64::from(scenario.deadline_ms) * MS),
@@ -203,6 +237,11 @@ impl Simulation {
                     self.call(member, StoreCall::Leases(batch));
                 }
             }
+            Event::EnvoyReports { envoy } => self.report_all(envoy),
+            Event::ReportArrives { envoy, usages } => self.hear_report(envoy, &usages),
+            Event::ResponseArrives { envoy, actions } => self.obey_response(envoy, &actions),
+            Event::ResponseIsTaken { envoy } => self.learn_taken(envoy),
+            Event::LooksAtStream { envoy } => self.look_at_stream(envoy),
             Event::Begins(at) => self.begin(self.plan[at as usize]),
             Event::Ends(at) => self.cease(self.plan[at as usize])?,
             Event::Calm => self.network.calm_down(),
@@ -212,6 +251,9 @@ impl Simulation {
 
     /// A client asks a member.
     fn request(&mut self, mut arrival: Arrival) {
+        if self.scenario.envoys > 0 {
+            return self.request_at_envoy(&arrival);
+        }
         if self.scenario.load == Load::Callers {
             arrival.member = self.running_from(arrival.member);
         }
@@ -432,6 +474,7 @@ impl Simulation {
                 watch_answered(&mut self.watch, &batch, answer.as_ref().ok(), run, self.now);
                 engine.lease_answered(batch, answer, local);
                 self.unpark(member, local);
+                self.poll_woken_streams();
                 // When the lease is to be looked at again is seen when the member is woken.
                 self.wake(member, self.now);
             }

@@ -1,6 +1,7 @@
 //! Worlds from seeds: what holds in each, and what is found when it does not.
 
 mod concurrency_advice;
+mod envoys;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 mod fleets;

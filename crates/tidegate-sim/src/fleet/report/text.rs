@@ -26,7 +26,7 @@ impl fmt::Display for Report {
             f,
             "seed {}: {}, {}, {}, {}, {where_}, {load} load{rate}, {chaos}",
             scenario.seed,
-            Quantity(scenario.members, "member"),
+            Peers(scenario.members, scenario.envoys),
             Quantity(scenario.keys, "key"),
             span(scenario.seconds),
             scenario.limit,
@@ -59,6 +59,9 @@ impl fmt::Display for Report {
             fullest.key,
             seconds(fullest.at_ms)
         )?;
+        if let Some(envoys) = &self.envoys {
+            envoys.fmt(f)?;
+        }
         let delay = self.delay;
         writeln!(
             f,
@@ -92,6 +95,19 @@ impl fmt::Display for Report {
             )?;
         }
         self.show_violations(f)
+    }
+}
+
+/// Members, and Envoys if there are some.
+struct Peers(u32, u32);
+
+impl fmt::Display for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Quantity(self.0, "member").fmt(f)?;
+        match self.1 {
+            0 => Ok(()),
+            envoys => write!(f, " with {}", Quantity(envoys, "Envoy")),
+        }
     }
 }
 
