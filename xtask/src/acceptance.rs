@@ -49,9 +49,9 @@ fn list() -> String {
         let _ = writeln!(text, "  {name:<10}{takes:<17}{about}");
     }
     text.push_str(
-        "\nTimes are those of two idle cores, builds excluded. Suites other than abuse, metering and overload go on where they were \
+        "\nTimes are those of two idle cores, builds excluded. Suites other than abuse, metering, overload and quota go on where they were \
          interrupted\nand write a table into docs/internals/acceptance.md when they have passed.\n\n  --fresh   begin anew\n  \
-         --so-far  write the table of the finished parts and run nothing\n\nWithout --binary PATH, abuse, metering and overload build \
+         --so-far  write the table of the finished parts and run nothing\n\nWithout --binary PATH, abuse, metering, overload and quota build \
          the daemon first, with the profile dist.\n",
     );
     text

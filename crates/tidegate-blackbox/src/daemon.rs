@@ -18,6 +18,9 @@ use crate::http1;
 /// How long a daemon may take to start.
 pub const START_MAX: Duration = Duration::from_secs(10);
 
+/// How long a daemon may take to stop.
+const STOP_MAX: Duration = Duration::from_mins(1);
+
 /// How often a starting daemon is looked at.
 const START_LOOK: Duration = Duration::from_millis(10);
 
@@ -253,6 +256,12 @@ impl<'context> Daemon<'context> {
     /// Makes it look at its policy file at once.
     pub fn look_at_policy(&self) -> bool {
         self.process.signal("HUP")
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub fn terminate(mut self) -> Result<(), Failure> {
+        let has_ended = self.process.signal("TERM") && holds_within(STOP_MAX, || !self.process.is_running());
+        if has_ended { Ok(()) } else { Err(Failure::Unfinished("the daemon does not stop".to_owned())) }
     }
 
     /// The part of its log that is kept.

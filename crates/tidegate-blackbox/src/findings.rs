@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::attack::{AttackResult, Failure};
-use crate::load::measurement::{LATENESS_P99_MAX, Measurement, millis};
+use crate::load::measurement::{LATENESS_P99_MAX, Measurement, Percentiles, millis};
 
 /// The figure of an attack, which is a verdict alone.
 const ATTACK: &str = "the daemon withstands it";
@@ -100,16 +100,20 @@ impl Findings {
     /// Notes that the figures from now on are those of `run`, with how late its generator was. They
     /// count only if it was on time.
     pub fn begin_run(&mut self, name: &str, run: &Measurement) {
-        self.is_counted = run.is_on_time();
-        let lateness = run.lateness();
+        self.begin_load(name, run.lateness(), LATENESS_P99_MAX, &run.endings());
+    }
+
+    /// As [`Findings::begin_run`], for a load whose generator had this lateness and may have this
+    /// one.
+    pub fn begin_load(&mut self, name: &str, lateness: Percentiles, at_most: Duration, endings: &str) {
+        self.is_counted = lateness.p99 <= at_most;
         let note = format!(
-            "p50 {:.1}, max {:.1} ms; {} requests: {}",
+            "p50 {:.1}, max {:.1} ms; {} requests: {endings}",
             millis(lateness.p50),
             millis(lateness.max),
             lateness.count,
-            run.endings()
         );
-        let (value, gate) = (millis(lateness.p99), Gate::AtMost(millis(LATENESS_P99_MAX)));
+        let (value, gate) = (millis(lateness.p99), Gate::AtMost(millis(at_most)));
         self.gated(&format!("{name}: lateness p99"), value, "ms", gate, &note);
     }
 

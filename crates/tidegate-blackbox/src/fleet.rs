@@ -12,15 +12,15 @@
 
 #![expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "counts and seconds are small")]
 
-mod attempt;
-mod bound;
+pub(crate) mod attempt;
+pub(crate) mod bound;
 mod callers;
 mod disturbance;
-mod figures;
-mod load;
+pub(crate) mod figures;
+pub(crate) mod load;
 mod measure;
 mod outage;
-mod testbed;
+pub(crate) mod testbed;
 
 use clap::Subcommand;
 

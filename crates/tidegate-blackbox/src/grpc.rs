@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::uri::PathAndQuery;
-use http::{Request, Uri};
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use prost::Message;
 use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
@@ -20,7 +21,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic_prost::ProstCodec;
-use tower::service_fn;
+use tower::{Service, service_fn};
 
 use crate::attack::Failure;
 use crate::http1::{READ_TIMEOUT, runtime};
@@ -72,13 +73,26 @@ impl GrpcClient {
         &self,
         request: tonic::Request<RateLimitRequest>,
     ) -> std::result::Result<RateLimitResponse, Status> {
-        let mut sender = self.sender.clone();
-        let service = service_fn(move |request: Request<Body>| sender.send_request(request));
-        let mut grpc = Grpc::with_origin(service, Uri::from_static("http://localhost"));
-        let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
-        let answer = grpc.unary(request, PathAndQuery::from_static(PATH), codec).await;
-        answer.map(tonic::Response::into_inner)
+        call(self.sender.clone(), request).await
     }
+}
+
+/// The client of a connection.
+pub(crate) fn service_of(
+    mut sender: SendRequest<Body>,
+) -> impl Service<Request<Body>, Response = Response<Incoming>, Error = hyper::Error, Future: Send> {
+    service_fn(move |request: Request<Body>| sender.send_request(request))
+}
+
+/// Asks over a connection.
+pub(crate) async fn call(
+    sender: SendRequest<Body>,
+    request: tonic::Request<RateLimitRequest>,
+) -> std::result::Result<RateLimitResponse, Status> {
+    let mut grpc = Grpc::with_origin(service_of(sender), Uri::from_static("http://localhost"));
+    let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
+    let answer = grpc.unary(request, PathAndQuery::from_static(PATH), codec).await;
+    answer.map(tonic::Response::into_inner)
 }
 
 /// A request with one descriptor, which is one entry.

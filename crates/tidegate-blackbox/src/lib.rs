@@ -15,6 +15,7 @@
 //! - [`attacks`]: the attacks, one file a family; the table of all
 //! - [`load`]: experiments under load, and the parts that they are made of
 //! - [`fleet`]: experiments with a fleet of daemons on one Redis
+//! - [`quota`]: experiments with Envoys that hold parts of limits
 //! - [`metering`]: the rows of the meter against the counts of clients
 //! - [`protocols`]: the processor time of an answer over each protocol
 //! - [`daemon`]: the process under attack, its addresses, its log and its memory
@@ -35,6 +36,7 @@ pub mod load;
 mod loopback;
 pub mod metering;
 pub mod protocols;
+pub mod quota;
 pub mod raw;
 pub mod redis_relay;
 pub mod report;

@@ -12,7 +12,7 @@ use tidegate_blackbox::metering::{self, MeteringArguments};
 use tidegate_blackbox::protocols::{self, ProtocolArguments};
 use tidegate_blackbox::report::{self, show};
 use tidegate_blackbox::trial::Trial;
-use tidegate_blackbox::{attacks, load};
+use tidegate_blackbox::{attacks, load, quota};
 
 /// Attack a daemon on loopback, or put load on it, and report whether it held.
 ///
@@ -46,6 +46,15 @@ enum Command {
     /// Put load on a fleet of daemons on one Redis.
     #[command(subcommand)]
     Fleet(FleetExperiment),
+    /// Send load through real Envoys that hold parts of limits, and hold what they admit against
+    /// gates.
+    Quota {
+        #[command(flatten)]
+        selection: Selection,
+        /// Shorter runs, for a look; the full ones take half an hour.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Compare the rows of the meter with the counts of clients that cut connections at random.
     Metering(MeteringArguments),
     /// Measure the processor time of an answer over each protocol, rivals beside.
@@ -57,7 +66,7 @@ enum Command {
     ServeUpstream { workers: usize },
 }
 
-/// The options of both suites.
+/// The options of a suite.
 #[derive(Debug, Args)]
 struct Selection {
     /// The daemon's binary.
@@ -145,18 +154,20 @@ impl From<Failure> for Ended {
 }
 
 fn main() -> ExitCode {
-    let passed = match Arguments::parse().command {
-        Command::Attack { selection, minutes } => {
-            selection.run(attacks::suite::ATTACKS, |context| context.with_minutes(minutes))
-        }
-        Command::Load { selection, quick } => {
-            selection.run(load::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context })
-        }
-        Command::Fleet(experiment) => fleet::run(&experiment).map_err(Ended::Failed),
-        Command::Metering(arguments) => metering::run(&arguments).map_err(Ended::Failed),
-        Command::Protocols(arguments) => protocols::run(&arguments).map(|()| true).map_err(Ended::Failed),
-        Command::ServeUpstream { workers } => return serve_upstream(workers),
-    };
+    let passed =
+        match Arguments::parse().command {
+            Command::Attack { selection, minutes } => {
+                selection.run(attacks::suite::ATTACKS, |context| context.with_minutes(minutes))
+            }
+            Command::Load { selection, quick } => selection
+                .run(load::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context }),
+            Command::Quota { selection, quick } => selection
+                .run(quota::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context }),
+            Command::Fleet(experiment) => fleet::run(&experiment).map_err(Ended::Failed),
+            Command::Metering(arguments) => metering::run(&arguments).map_err(Ended::Failed),
+            Command::Protocols(arguments) => protocols::run(&arguments).map(|()| true).map_err(Ended::Failed),
+            Command::ServeUpstream { workers } => return serve_upstream(workers),
+        };
     match passed {
         Ok(true) => ExitCode::SUCCESS,
         // Of a closed pipe nothing is said: a reader that ends, as `head` does, has what it wanted.

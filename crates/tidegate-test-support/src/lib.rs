@@ -5,6 +5,7 @@
 //! | [`TemporaryFolder`], [`TemporaryFile`] | a place that is gone when the test is |
 //! | [`ChildProcess`] | a process that is stopped, by its id, when the test ends |
 //! | [`RedisServer`] | a Redis server on a free port of loopback |
+//! | [`fetched`] | a program that the gate fetches from a registry |
 //! | [`SplitMix64`] | numbers that a seed determines |
 //! | [`until`], `eventually` | waiting for a condition that announces nothing |
 //! | [`MachineInstant`] | time as a busy machine passes it |
@@ -25,6 +26,7 @@
 
 mod child_process;
 mod condition;
+mod fetched;
 mod machine_time;
 mod redis_server;
 mod split_mix;
@@ -34,6 +36,7 @@ pub use child_process::ChildProcess;
 pub use condition::{PATIENCE, holds_within, until, until_some};
 #[cfg(feature = "tokio")]
 pub use condition::{eventually, eventually_some, within};
+pub use fetched::fetched;
 pub use machine_time::MachineInstant;
 pub use redis_server::{RedisServer, free_port, program, skip};
 pub use split_mix::SplitMix64;

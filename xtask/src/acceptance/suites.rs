@@ -129,6 +129,12 @@ pub(super) const SUITES: &[Suite] = &[
             expectation: Expectation::EveryPartPassed,
         }),
     },
+    Suite {
+        name: "quota",
+        takes: "25 min",
+        about: "real Envoys that hold parts of limits, while daemons, Envoys and Redis fail: --only NAME, --list, --json, --quick",
+        kind: SuiteKind::Daemon { subcommand: "quota" },
+    },
 ];
 
 /// The sizes of tests that are smaller in the gate.

@@ -5,7 +5,7 @@
 //! Each set is installed into a folder of its own below `tidegate-tests` in the user's cache, where
 //! it outlives `cargo clean` and touches nothing of the system. A file says which versions are
 //! there, so that a second run has nothing to do; the tests look for the same folders
-//! (`tidegate-cli/tests/it/gateways/tools.rs`).
+//! (`tidegate-test-support/src/fetched.rs`).
 
 use std::env;
 use std::fs;

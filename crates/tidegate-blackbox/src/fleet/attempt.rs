@@ -17,7 +17,7 @@ use crate::load::measurement::Percentiles;
 /// The answer to a request for admission. A refusal has the name of its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum CheckOutcome {
+pub(crate) enum CheckOutcome {
     Admitted,
     RateExceeded,
     StoreUnavailable,
@@ -30,7 +30,7 @@ pub(super) enum CheckOutcome {
 }
 
 impl CheckOutcome {
-    pub(super) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Admitted,
         Self::RateExceeded,
         Self::StoreUnavailable,
@@ -48,50 +48,50 @@ struct RefusalBody {
 
 /// A request that was sent. Times are in seconds from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct CheckAttempt {
+pub(crate) struct CheckAttempt {
     /// The index of its caller.
-    pub(super) caller: usize,
+    pub(crate) caller: usize,
     /// The index of the member that answered it last.
-    pub(super) member: usize,
+    pub(crate) member: usize,
     /// How many attempts were refused before.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// How much later than scheduled it was sent.
-    pub(super) late: f64,
-    pub(super) asked: f64,
-    pub(super) answered: f64,
-    pub(super) outcome: CheckOutcome,
+    pub(crate) late: f64,
+    pub(crate) asked: f64,
+    pub(crate) answered: f64,
+    pub(crate) outcome: CheckOutcome,
 }
 
 impl CheckAttempt {
-    pub(super) fn is_admitted(&self) -> bool {
+    pub(crate) fn is_admitted(&self) -> bool {
         self.outcome == CheckOutcome::Admitted
     }
 }
 
 /// The admitted ones of `attempts`.
-pub(super) fn admissions(attempts: &[CheckAttempt]) -> Vec<Admission> {
+pub(crate) fn admissions(attempts: &[CheckAttempt]) -> Vec<Admission> {
     let admitted = attempts.iter().filter(|one| one.is_admitted());
     admitted.map(|one| Admission { asked: one.asked, answered: one.answered }).collect()
 }
 
 /// How many of `attempts` had each outcome.
-pub(super) fn outcomes(attempts: &[CheckAttempt]) -> BTreeMap<CheckOutcome, usize> {
+pub(crate) fn outcomes(attempts: &[CheckAttempt]) -> BTreeMap<CheckOutcome, usize> {
     let count = |outcome| attempts.iter().filter(|one| one.outcome == outcome).count();
     CheckOutcome::ALL.into_iter().map(|outcome| (outcome, count(outcome))).collect()
 }
 
 /// Percentiles of seconds.
-pub(super) fn percentiles(seconds: impl Iterator<Item = f64>) -> Percentiles {
+pub(crate) fn percentiles(seconds: impl Iterator<Item = f64>) -> Percentiles {
     Percentiles::from_durations(seconds.map(|one| Duration::from_secs_f64(one.max(0.0))))
 }
 
 /// A client that keeps connections alive. Each carries one request at a time, so a slow answer
 /// delays no other.
 #[derive(Clone, Debug)]
-pub(super) struct CheckClient(Client<HttpConnector, Full<Bytes>>);
+pub(crate) struct CheckClient(Client<HttpConnector, Full<Bytes>>);
 
 impl CheckClient {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         Self(Client::builder(TokioExecutor::new()).build(connector))
@@ -99,7 +99,7 @@ impl CheckClient {
 
     /// Asks a member to admit a request, again if `number` is not 0. The error is that of the
     /// connection.
-    pub(super) async fn check(
+    pub(crate) async fn check(
         &self,
         member: SocketAddr,
         body: Bytes,
@@ -121,6 +121,6 @@ impl CheckClient {
 }
 
 /// The body of a request for the admission of a user.
-pub(super) fn check_body(attributes: &str) -> Bytes {
+pub(crate) fn check_body(attributes: &str) -> Bytes {
     format!("{{\"namespace\":\"api\",\"attributes\":{attributes}}}").into()
 }

@@ -7,33 +7,33 @@
 
 /// An admitted request: when it was asked and answered, in seconds from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Admission {
-    pub(super) asked: f64,
-    pub(super) answered: f64,
+pub(crate) struct Admission {
+    pub(crate) asked: f64,
+    pub(crate) answered: f64,
 }
 
 /// More than a limit allows, for what happened between two instants.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct AllowedExcess {
-    pub(super) begin: f64,
-    pub(super) end: f64,
+pub(crate) struct AllowedExcess {
+    pub(crate) begin: f64,
+    pub(crate) end: f64,
     /// Units a second beside the limit's rate, from `begin` to `end`.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Units once in each span that meets the exception, wherever in the span they were spent.
-    pub(super) units: f64,
+    pub(crate) units: f64,
 }
 
 /// The units that a limit allows in a span, without its burst.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Allowance {
+pub(crate) struct Allowance {
     /// Units a second.
-    pub(super) rate: f64,
-    pub(super) exceptions: Vec<AllowedExcess>,
+    pub(crate) rate: f64,
+    pub(crate) exceptions: Vec<AllowedExcess>,
 }
 
 impl Allowance {
     /// That of a limit to which nothing happened.
-    pub(super) fn per_second(rate: f64) -> Self {
+    pub(crate) fn per_second(rate: f64) -> Self {
         Self { rate, exceptions: Vec::new() }
     }
 
@@ -58,7 +58,7 @@ impl Allowance {
     ///
     /// Ends are taken in order. A tree over all starts in order has, for each start, how many of
     /// the admissions so far were asked from there on.
-    pub(super) fn certainly_beyond(&self, admissions: &[Admission]) -> f64 {
+    pub(crate) fn certainly_beyond(&self, admissions: &[Admission]) -> f64 {
         let mut admissions = admissions.to_vec();
         admissions.sort_by(|one, other| one.asked.total_cmp(&other.asked));
         let mut by_answer: Vec<usize> = (0..admissions.len()).collect();
@@ -85,7 +85,7 @@ impl Allowance {
 
 /// The most units by which any span exceeds `rate`: for certain, by the instants of the answers,
 /// and possibly.
-pub(super) fn beyond_rate(admissions: &[Admission], rate: f64) -> [f64; 3] {
+pub(crate) fn beyond_rate(admissions: &[Admission], rate: f64) -> [f64; 3] {
     let allowance = Allowance::per_second(rate);
     let answers: Vec<Admission> =
         admissions.iter().map(|one| Admission { asked: one.answered, ..*one }).collect();

@@ -12,7 +12,7 @@ use crate::attack::Failure;
 use crate::report::{self, show};
 
 /// The machine in words, with what else it does.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let output = Command::new("redis-server").arg("--version").output();
     let version =
         output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

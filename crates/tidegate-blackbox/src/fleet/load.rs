@@ -64,7 +64,7 @@ impl LoadPattern {
 
 /// Sends the requests of `schedule` by `ask`, which takes the index of a member, and returns when
 /// each is answered or lost.
-pub(super) fn run<Asked>(
+pub(crate) fn run<Asked>(
     schedule: &[(f64, usize)],
     begun: Instant,
     ask: impl Fn(usize) -> Asked,

@@ -187,7 +187,8 @@ impl<'context> DaemonFleet<'context> {
     }
 }
 
-fn leases(member: &Daemon<'_>) -> Result<Value, Failure> {
+/// The page of leases of a member.
+pub(crate) fn leases(member: &Daemon<'_>) -> Result<Value, Failure> {
     let answer = http1::ask(member.http()?, http1::get("/v1/leases"))?;
     serde_json::from_slice(&answer.body).map_err(|error| Failure::Unfinished(format!("/v1/leases: {error}")))
 }
@@ -199,7 +200,7 @@ impl From<redis::RedisError> for Failure {
 }
 
 /// Whether a member serves.
-pub(super) fn is_ready(member: SocketAddr) -> bool {
+pub(crate) fn is_ready(member: SocketAddr) -> bool {
     http1::ask(member, http1::get("/readyz")).is_ok_and(|answer| answer.status == 200)
 }
 

@@ -208,7 +208,7 @@ fn two_envoys_hold_one_limit_at_one_daemon_without_a_shared_store() {
     let status = |edge: &Stand, key: &[u8]| get(&edge.public, &[("X-Api-Key", key)]).status;
     for edge in &edges {
         assert_eq!(status(edge, b"ada"), 200, "before the first assignment");
-        assert_eq!(status(edge, b"\xff\xfe"), 403, "a report with it could not be read");
+        assert_eq!(status(edge, b"\xff\xfe"), 403, "it would never be limited");
     }
     until("each Envoy has a part", || member.buckets("assigned") == Some(2));
     member.block("ada", 600_000);

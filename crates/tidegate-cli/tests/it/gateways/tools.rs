@@ -2,7 +2,9 @@
 //! puts them.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use tidegate_test_support::fetched;
 
 /// Where the program is, if it is anywhere.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
@@ -25,30 +27,12 @@ pub(crate) fn skip(test: &str, reason: &str) {
     let _ = writeln!(std::io::stdout(), "skipped: {test}: {reason}");
 }
 
-/// A file of what the gate fetches from registries, below `tidegate-tests` in the user's cache; or
-/// nothing and a line that says which test did not run. The folders are those of
-/// `xtask/src/prerequisites/fetched.rs`.
+/// A file of what the gate fetches from registries; or nothing and a line that says which test did
+/// not run.
 pub(crate) fn fetched_or_skip(set: &str, file: &str, test: &str) -> Option<PathBuf> {
-    let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")));
-    let folder = cache.map(|cache| cache.join("tidegate-tests").join(set));
-    let folder = folder.filter(|folder| folder.join("installed").is_file());
-    let found = folder.and_then(|folder| matching(&folder, file));
+    let found = fetched(set, file);
     if found.is_none() {
         skip(test, &format!("{set} is not installed; `cargo xtask test` installs it"));
     }
     found
-}
-
-/// The file below the folder. A `*` in it stands for any one name: a folder may be called after a
-/// version of Python.
-fn matching(folder: &Path, file: &str) -> Option<PathBuf> {
-    let mut found = folder.to_owned();
-    for part in file.split('/') {
-        found = match part {
-            "*" => std::fs::read_dir(&found).ok()?.find_map(Result::ok)?.path(),
-            name => found.join(name),
-        };
-    }
-    found.exists().then_some(found)
 }
