@@ -23,6 +23,9 @@ use tonic_prost::ProstCodec;
 use crate::grpc::service_of;
 use crate::http2::begin;
 
+/// The namespaces of the streams, in turn: one caller may have 7 500 buckets of each.
+pub(super) const NAMESPACES: [&str; 2] = ["api", "web"];
+
 /// How often an Envoy reports.
 const REPORTS_EVERY: Duration = Duration::from_secs(5);
 
@@ -112,7 +115,7 @@ fn report(number: u32, buckets: u32, is_first: bool) -> RateLimitQuotaUsageRepor
         num_requests_denied: 0,
     };
     RateLimitQuotaUsageReports {
-        domain: "api".to_owned(),
+        domain: NAMESPACES[number as usize % NAMESPACES.len()].to_owned(),
         bucket_quota_usages: (0..buckets).map(usage).collect(),
     }
 }

@@ -68,6 +68,7 @@ pub(in crate::quota) fn run(context: &RunContext, findings: &mut Findings) -> Re
         "listen: {{ http: '127.0.0.1:0', grpc: '127.0.0.1:0' }}\n\
          store: {{ kind: redis, urls: [{}] }}\nlog: {{ refusals: off, level: warn }}\n\
          namespaces:\n  api: {{ limits: [{{ name: per-user, key: [user], rate: 20/s }}] }}\n  \
+         web: {{ limits: [{{ name: per-user, key: [user], rate: 20/s }}] }}\n  \
          rls: {{ limits: [{{ name: per-user, key: [user], rate: 100000/s }}] }}\n",
         store.url()
     );
