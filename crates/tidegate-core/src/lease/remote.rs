@@ -29,7 +29,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub use self::assignment::{Assignment, TokenBucket};
-use self::assignment::{MICRO, MicroRate, Sent, Spending};
+use self::assignment::{MICRO, MicroRate, Sent, Spending, tokens_in};
 pub use self::bounds::{LEASE_MARGIN, TAKEN_WITHIN};
 use self::holder::{Cover, RemoteHolder};
 use super::DRIFT;
@@ -99,6 +99,12 @@ pub struct RemoteBucket {
     reported_at: Timestamp,
     idle_reports: u8,
     busy_at: Timestamp,
+    /// The most tokens that the peer's bucket may hold, as far as was accounted for.
+    in_bucket: u32,
+    /// Tokens that have come into the peer's bucket since it spent any.
+    rested: u32,
+    /// The slowest refill that the peer may have had since it last reported.
+    slowest: MicroRate,
 }
 
 /// Whether a bucket gets tokens.
@@ -134,6 +140,9 @@ impl RemoteBucket {
             reported_at: now,
             idle_reports: 0,
             busy_at: now,
+            in_bucket: 0,
+            rested: 0,
+            slowest: 0,
         }
     }
 
@@ -198,10 +207,14 @@ impl RemoteBucket {
             }
         }
         if total > 0 {
-            (self.idle_reports, self.busy_at) = (0, now);
+            (self.idle_reports, self.busy_at, self.rested) = (0, now, 0);
         } else {
             self.idle_reports = self.idle_reports.saturating_add(1);
+            let span = now.saturating_since(self.reported_at);
+            self.rested = self.rested.saturating_add(tokens_in(self.slowest, span, false));
         }
+        self.slowest = self.slowest_refill(now);
+        self.is_fresh |= self.holders.iter().any(RemoteHolder::is_spot);
         (self.is_due, self.reported_at) = (true, now);
         self.holders.iter_mut().for_each(|holder| holder.reported(now));
     }
@@ -229,6 +242,8 @@ impl RemoteBucket {
         // Answers to what was asked for the former stream are not waited for.
         self.holders.iter_mut().for_each(|holder| holder.forget_ask(now));
         (self.is_open, self.is_fresh, self.counted_since) = (true, true, None);
+        // A report that was lost may have named requests that it admitted meanwhile.
+        (self.idle_reports, self.busy_at, self.rested) = (0, now, 0);
     }
 
     /// Denies from now on, or no more.
@@ -313,6 +328,22 @@ impl RemoteBucket {
         most
     }
 
+    /// The slowest refill of all assignments that the peer may be spending by.
+    fn slowest_refill(&self, now: Timestamp) -> MicroRate {
+        let in_force = self.sent.iter().filter(|sent| sent.ends() > now);
+        let refills = in_force.map(|sent| sent.bucket.as_ref().map_or(0, TokenBucket::rate));
+        refills.min().unwrap_or(0)
+    }
+
+    /// The tokens of a peer's bucket that may have been spent, of those that count as in hand.
+    ///
+    /// Its refill was counted as spent all the time. While it rested that came to its bucket
+    /// instead, and of that the peer may have spent a bucket since its last report.
+    fn maybe_spent(&self) -> u32 {
+        let unspent = self.rested.saturating_sub(self.in_bucket);
+        self.in_bucket.saturating_sub(unspent)
+    }
+
     /// Forgets what the peer no longer spends by.
     fn prune(&mut self, now: Timestamp) {
         let own = self.sent.len() - self.on_stream;
@@ -340,6 +371,9 @@ impl RemoteBucket {
             let fewer = before.tokens - spending.tokens;
             self.holders.iter_mut().for_each(|holder| holder.write_off_some(fewer));
         }
+        if spending.tokens > 0 {
+            self.in_bucket = spending.tokens;
+        }
         let is_idle = self.idle_reports >= IDLE_REPORTS && now >= self.busy_at.saturating_add(IDLE_SPAN);
         if self.treatment != Treatment::Served || (is_idle && self.is_due) || !self.is_open {
             self.hold_back(&spending, is_idle, &mut step, now);
@@ -356,7 +390,7 @@ impl RemoteBucket {
     }
 
     /// The step of a bucket that is denied, forgotten or gone: once the peer does not spend any
-    /// more, everything is given back.
+    /// more, everything is given back that it certainly has not spent.
     fn hold_back(&mut self, spending: &Spending, is_idle: bool, step: &mut RemoteStep, now: Timestamp) {
         if self.is_open && self.treatment == Treatment::Blocked {
             let is_told = self.sent.last().is_some_and(|last| last.bucket.is_none());
@@ -372,8 +406,9 @@ impl RemoteBucket {
         // Until then a lease that it took over from another member may be spent.
         let is_spent = spending_now.ends <= now && spending.ends <= now && now >= self.spares_until;
         if is_spent {
+            let spent = self.maybe_spent();
             for (place, holder) in self.holders.iter_mut().enumerate() {
-                step.asks.extend(holder.leave(spending, now).map(|ask| (place, ask)));
+                step.asks.extend(holder.leave(spending, spent, now).map(|ask| (place, ask)));
             }
         }
         let ends = spending_now.ends.max(self.spares_until);
@@ -517,6 +552,7 @@ impl RemoteBucket {
             Some(_) => now.saturating_add(ttl.saturating_sub(ttl / DRIFT)),
             None => now,
         };
+        self.slowest = self.slowest.min(bucket.as_ref().map_or(0, TokenBucket::rate));
         self.sent.push(Sent { bucket, at: now, ttl, taken_at, is_alone: false });
         self.on_stream += 1;
         step.tell.push(assignment);

@@ -40,3 +40,9 @@ pub(super) const DEMAND_MAX: u64 = 10;
 
 /// Tokens a period below which a limit is slow.
 pub(super) const SLOW_TOKENS: u64 = 80;
+
+/// A holder without a place has no rate, so it asks for the tokens of the time between two reports.
+pub(super) const SPOT_SPAN: Duration = Duration::from_secs(5);
+
+/// And for at most so many times the first grant of a holder with a place.
+pub(super) const SPOT_PART: u32 = 4;

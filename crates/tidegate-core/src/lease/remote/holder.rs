@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::assignment::{MICRO, MicroRate, Spending, tokens_in};
 use super::bounds::{
     BURST_SPAN, DEMAND_MAX, FIRST_DEMAND, FIRST_LOOKS, FIRST_PART, GATHER_SPAN, LEASE_MARGIN, RETRY,
-    SHORT_RETRY, SLOW_TOKENS, TOKENS_MIN,
+    SHORT_RETRY, SLOW_TOKENS, SPOT_PART, SPOT_SPAN, TOKENS_MIN,
 };
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant, HolderName};
@@ -51,6 +51,8 @@ pub(super) struct RemoteHolder {
     portion: Portion,
     /// The demand of the last ask, in tokens each period.
     asked_for: u32,
+    /// The lifetime of the last ask.
+    lifetime: Duration,
     /// How many times more it asks by itself, as it is new to the ledger.
     looks: u8,
     /// Whether it has been answered since the peer last reported.
@@ -118,6 +120,7 @@ impl RemoteHolder {
             members: 0,
             portion: Portion::Full,
             asked_for: 0,
+            lifetime: Duration::ZERO,
             looks: 0,
             is_current: false,
             is_fresh: false,
@@ -142,6 +145,12 @@ impl RemoteHolder {
     /// Whether it has less than its share and than its demand, so that it asks again by itself.
     pub(super) fn is_short(&self) -> bool {
         self.portion == Portion::Short && (self.tokens() == 0 || self.last.rate < self.asked_for)
+    }
+
+    /// Whether its tokens are for once, as there was no place for another holder: the next ones are
+    /// for another bucket of the peer, which begins full.
+    pub(super) fn is_spot(&self) -> bool {
+        self.portion == Portion::Spot
     }
 
     /// Whether the ledger counts a grant that the peer no longer spends by, and others may miss it.
@@ -272,10 +281,10 @@ impl RemoteHolder {
         self.account(spending, now);
         self.forget_untold();
         let counted = self.counted(now);
-        self.give_back(spending, counted, now);
         let demand = self.demand(demand);
-        self.asked_for = demand;
+        (self.asked_for, self.lifetime) = (demand, lifetime);
         let wanted = self.wanted(demand, counted, ttl);
+        self.give_back(spending, counted, now);
         let need = if wanted > self.held { wanted } else { 0 };
         let ask =
             Ask { need: need.into(), need_min: u64::from(need > 0), demand, lifetime, ..self.letter(now) };
@@ -314,6 +323,9 @@ impl RemoteHolder {
         let asked_for = asked_for.saturating_add(asked_for / 4);
         let limit = self.limit();
         let likely = asked_for.min(limit).max(counted);
+        if self.is_spot() {
+            return tokens_in(likely, SPOT_SPAN, true).clamp(TOKENS_MIN, SPOT_PART * self.first_tokens());
+        }
         let tokens = tokens_in(likely, BURST_SPAN, true).max(TOKENS_MIN);
         let most = if self.keep > 0 { self.keep } else { self.first_tokens() };
         if !self.is_slow() {
@@ -331,14 +343,16 @@ impl RemoteHolder {
         part.unwrap_or(u32::MAX).max(TOKENS_MIN)
     }
 
-    /// Gives everything back, for good.
-    pub(super) fn leave(&mut self, spending: &Spending, now: Timestamp) -> Option<Ask> {
+    /// Gives everything back, for good, but for `spent` tokens in hand.
+    pub(super) fn leave(&mut self, spending: &Spending, spent: u32, now: Timestamp) -> Option<Ask> {
         if self.is_asking() || !self.has_anything() || now >= self.until() {
             return None;
         }
         self.account(spending, now);
         self.forget_untold();
-        self.returned = self.returned.wrapping_add(self.held);
+        if !self.is_spot() {
+            self.returned = self.returned.wrapping_add(self.held.saturating_sub(spent));
+        }
         self.held = 0;
         let ask = Ask { is_leaving: true, ..self.letter(now) };
         self.contact = Contact::default();
@@ -419,7 +433,9 @@ impl RemoteHolder {
             _ => RETRY,
         };
         self.asked = now.saturating_add(wait);
-        let until = sent.saturating_add(grant.ttl.saturating_sub(grant.ttl / DRIFT));
+        // For the ledger, tokens that are granted for once are spent, however long that takes.
+        let ttl = if self.is_spot() { self.lifetime } else { grant.ttl };
+        let until = sent.saturating_add(ttl.saturating_sub(ttl / DRIFT));
         if until <= now {
             return;
         }
@@ -496,7 +512,7 @@ impl RemoteHolder {
         if self.terms.has(Fault::IncreaseNotGranted) {
             return cover.tokens.saturating_mul(2);
         }
-        if !is_lent {
+        if !is_lent || self.is_spot() {
             return cover.tokens;
         }
         if !self.is_slow() {

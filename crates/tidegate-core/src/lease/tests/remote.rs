@@ -15,6 +15,10 @@ fn bucket(rate: u64, burst: u64) -> Algorithm {
     Algorithm::Bucket(Bucket::new(Rate::per_second(rate).unwrap(), burst).unwrap())
 }
 
+fn a_minute(rate: u64, burst: u64) -> Algorithm {
+    Algorithm::Bucket(Bucket::new(Rate::per_minute(rate).unwrap(), burst).unwrap())
+}
+
 /// A world of a seed, with everything that goes wrong.
 fn drawn(seed: u64) -> RemoteWorld {
     let mut chance = Chance::new(seed);
@@ -26,7 +30,8 @@ fn drawn(seed: u64) -> RemoteWorld {
     let most = [4, 4, 4, 12][chance.below(4) as usize];
     let envoys = 1 + chance.below(most);
     let daemons = 1 + chance.below(3);
-    let mut world = RemoteWorld::new(bucket(rate, burst), envoys as usize, daemons as usize, seed);
+    let algorithm = if seed % 8 == 0 { a_minute(1 + chance.below(40), 16) } else { bucket(rate, burst) };
+    let mut world = RemoteWorld::new(algorithm, envoys as usize, daemons as usize, seed);
     let mut often = |most: u64| if chance.below(2) == 0 { 0 } else { chance.below(most) };
     world = world.with(Troubles {
         pauses: often(50),
@@ -46,12 +51,13 @@ fn drawn(seed: u64) -> RemoteWorld {
 /// Runs a world with changing demands; whether it ever was over its bound.
 fn is_over(seed: u64, world: &mut RemoteWorld) -> bool {
     let mut chance = Chance::new(seed ^ 0xdead);
-    let rate = world.rate();
+    let rate = world.rate().max(1);
     for _ in 0..6 {
         for envoy in &mut world.envoys {
             envoy.demand = [0, 100, rate * 300, rate * 1000, rate * 3000][chance.below(5) as usize];
         }
-        world.run_for(10 * SECOND);
+        // In half a minute an idle Envoy is told to forget its bucket.
+        world.run_for([10, 10, 30][chance.below(3) as usize] * SECOND);
     }
     world.highest > world.bound()
 }
@@ -230,6 +236,21 @@ fn many_envoys_share_one_limit() {
 }
 
 #[test]
+fn envoys_without_a_place_in_the_ledger_share_what_it_leaves_them() {
+    let mut world = RemoteWorld::new(bucket(1_000, 1_000), 300, 3, 1);
+    world.envoys.iter_mut().for_each(|envoy| envoy.demand = 7_000);
+    world.run_for(20 * SECOND);
+    let before: Vec<u64> = world.envoys.iter().map(|envoy| envoy.admitted).collect();
+    world.run_for(60 * SECOND);
+    let parts = world.envoys.iter().zip(before).map(|(envoy, before)| envoy.admitted - before);
+    let (sum, least) = parts.fold((0, u64::MAX), |(sum, least), part| (sum + part, least.min(part)));
+    // Half of the rate is for the 256 that have a place.
+    assert!(sum > 42_000, "{sum} of 60 000");
+    assert!(least > 90, "{least}");
+    assert!(world.highest <= world.bound());
+}
+
+#[test]
 fn a_reset_fills_the_buckets_of_envoys_at_once() {
     for (seed, at) in (1..=20).flat_map(|seed| [8, 12, 17, 40].map(|at| (seed, at))) {
         let mut world = RemoteWorld::new(bucket(20, 20), 2, 2, seed);
@@ -242,6 +263,40 @@ fn a_reset_fills_the_buckets_of_envoys_at_once() {
         world.run_for(2 * SECOND);
         let after = world.admitted - start - before;
         assert!(after > before, "{seed}, {at} s: {before}, and {after} after it");
+    }
+}
+
+/// An Envoy of a slow limit that spends its tokens at once, and is then idle until it is told to
+/// forget them, or denied by an operator; `times` times.
+fn spends_and_rests(seed: u64, times: u32, is_blocked: bool) -> RemoteWorld {
+    let mut world = RemoteWorld::new(a_minute(1, 16), 1, 1, seed);
+    for _ in 0..times {
+        world.envoys[0].demand = 100_000;
+        world.run_for(SECOND);
+        world.envoys[0].demand = 0;
+        if is_blocked {
+            world.set_blocked(true);
+            world.run_for(10 * SECOND);
+            world.set_blocked(false);
+        }
+        world.run_for(20 * SECOND);
+    }
+    world
+}
+
+#[test]
+fn tokens_that_an_envoy_spent_before_it_rested_are_not_given_back() {
+    for seed in 1..=20 {
+        for is_blocked in [false, true] {
+            let world = spends_and_rests(seed, 100, is_blocked);
+            assert!(world.admitted > 15, "{seed}, blocked: {is_blocked}: {}", world.admitted);
+            assert!(
+                world.highest <= world.bound(),
+                "{seed}, blocked: {is_blocked}: {} of {}",
+                world.highest,
+                world.bound()
+            );
+        }
     }
 }
 

@@ -572,19 +572,9 @@ impl RemoteWorld {
         self.numbers += 1;
         let (id, run) = (self.numbers, self.daemons[daemon].run);
         let now = self.local(self.daemons[daemon].drift);
-        let place = &mut self.daemons[daemon].buckets[envoy];
-        if let Some(bucket) = place {
-            bucket.opened(now);
-        } else {
-            self.numbers += 1;
-            let name = HolderName {
-                member: self.envoys[envoy].name,
-                incarnation: u32::try_from(self.numbers).unwrap(),
-            };
-            let mut bucket = RemoteBucket::new(name, TTL, now);
-            bucket.set_limits(&[(KEY, Arc::clone(&self.terms))], now);
-            bucket.set_blocked(self.is_blocked, now);
-            *place = Some(bucket);
+        match &mut self.daemons[daemon].buckets[envoy] {
+            Some(bucket) => bucket.opened(now),
+            None => self.add_bucket(envoy, daemon),
         }
         self.envoys[envoy].stream = Some(id);
         let (up, down, proofs) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
@@ -592,9 +582,24 @@ impl RemoteWorld {
         true
     }
 
+    /// A daemon has nothing of an Envoy, or nothing any more.
+    fn add_bucket(&mut self, envoy: usize, daemon: usize) {
+        self.numbers += 1;
+        let name =
+            HolderName { member: self.envoys[envoy].name, incarnation: u32::try_from(self.numbers).unwrap() };
+        let now = self.local(self.daemons[daemon].drift);
+        let mut bucket = RemoteBucket::new(name, TTL, now);
+        bucket.set_limits(&[(KEY, Arc::clone(&self.terms))], now);
+        bucket.set_blocked(self.is_blocked, now);
+        self.daemons[daemon].buckets[envoy] = Some(bucket);
+    }
+
     /// A daemon hears a report.
     fn hear(&mut self, link: usize, counts: EnvoyCounts) {
         let Link { envoy, daemon, .. } = self.links[link];
+        if self.daemons[daemon].buckets[envoy].is_none() {
+            self.add_bucket(envoy, daemon);
+        }
         let now = self.local(self.daemons[daemon].drift);
         if let Some(bucket) = &mut self.daemons[daemon].buckets[envoy] {
             let EnvoyCounts { allowed, denied, elapsed_s } = counts;
