@@ -1,6 +1,7 @@
 //! Log lines about streams that end with an error: one for each cause and namespace, or cause and
 //! peer, in ten minutes. An Envoy that is refused tries again every 5 s.
 
+use core::hash::Hash;
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::HashSet;
@@ -15,8 +16,8 @@ use crate::records::audit::network;
 /// How long the lines are counted together.
 const SPAN: Duration = Duration::from_mins(10);
 
-/// The most lines in a [`SPAN`]. The ends above it are counted, and the next line reports their
-/// number.
+/// The most lines about namespaces in a [`SPAN`], and as many about peers: those without a token
+/// silence no namespace. The ends above it are counted, and the next line reports their number.
 const LINES_MAX: usize = 64;
 
 /// The longest text of a caller in a line, in bytes; a longer one is cut.
@@ -30,15 +31,11 @@ pub(in crate::grpc) struct RefusalLines(Mutex<WrittenLines>);
 struct WrittenLines {
     /// The number of the span that they belong to.
     span: u64,
-    written: HashSet<(i32, LineSubject)>,
+    /// The status, and the namespace of the stream.
+    namespaces: HashSet<(i32, Box<str>)>,
+    /// The status, and the network of a peer whose stream has no namespace yet.
+    peers: HashSet<(i32, Option<IpAddr>)>,
     suppressed: u64,
-}
-
-/// The namespace of a stream, or its peer before there is one.
-#[derive(Debug, PartialEq, Eq, Hash)]
-enum LineSubject {
-    Namespace(Box<str>),
-    Peer(Option<IpAddr>),
 }
 
 /// A stream that has ended with an error.
@@ -81,19 +78,24 @@ impl RefusalLines {
         // One more than its number, so that the first span differs from none.
         let span = now.as_nanos() / SPAN.as_nanos() as u64 + 1;
         if lines.span != span {
-            lines.span = span;
-            lines.written.clear();
+            *lines = WrittenLines { span, suppressed: lines.suppressed, ..WrittenLines::default() };
         }
-        let subject = match stream.namespace {
-            Some(namespace) => LineSubject::Namespace(namespace.into()),
-            None => LineSubject::Peer(stream.peer.map(network)),
+        let status = stream.status.code() as i32;
+        let is_first = match stream.namespace {
+            Some(namespace) => insert_within(&mut lines.namespaces, (status, namespace.into())),
+            None => insert_within(&mut lines.peers, (status, stream.peer.map(network))),
         };
-        if lines.written.len() >= LINES_MAX || !lines.written.insert((stream.status.code() as i32, subject)) {
+        if !is_first {
             lines.suppressed += 1;
             return None;
         }
         Some(core::mem::take(&mut lines.suppressed))
     }
+}
+
+/// Whether a line was not among them before, and they had room for it.
+fn insert_within<T: Eq + Hash>(lines: &mut HashSet<T>, line: T) -> bool {
+    lines.len() < LINES_MAX && lines.insert(line)
 }
 
 #[cfg(test)]
@@ -128,5 +130,6 @@ mod tests {
             take(domain, None, &std::net::Ipv4Addr::from_bits(*peer).to_string(), 600).is_some()
         });
         assert_eq!(written.count(), LINES_MAX - 1);
+        assert!(take(domain, Some("api"), "192.0.2.1", 600).is_some(), "peers silence no namespace");
     }
 }
