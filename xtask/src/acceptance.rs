@@ -17,6 +17,7 @@ mod watched;
 use std::fmt::Write;
 use std::time::Instant;
 
+use self::daemon::Needs;
 use self::part::Part;
 use self::progress::Progress;
 use self::suites::{PartedSuite, SUITES, Suite, SuiteKind};
@@ -32,7 +33,8 @@ pub(crate) fn run(arguments: &[&str]) -> Option<bool> {
     };
     let suite = SUITES.iter().find(|suite| suite.name == *name)?;
     let passed = match &suite.kind {
-        SuiteKind::Daemon { subcommand } => daemon::run(suite.name, subcommand, rest),
+        SuiteKind::Daemon { subcommand } => daemon::run(suite.name, subcommand, Needs::Binary, rest),
+        SuiteKind::Artifacts { subcommand } => daemon::run(suite.name, subcommand, Needs::Artifacts, rest),
         SuiteKind::Parted(parted) => {
             Options::read(rest).and_then(|options| run_parts(suite, parted, options))
         }
@@ -49,10 +51,10 @@ fn list() -> String {
         let _ = writeln!(text, "  {name:<10}{takes:<17}{about}");
     }
     text.push_str(
-        "\nTimes are those of two idle cores, builds excluded. Suites other than abuse, metering, overload and quota go on where they were \
-         interrupted\nand write a table into docs/internals/acceptance.md when they have passed.\n\n  --fresh   begin anew\n  \
+        "\nTimes are those of two idle cores, builds excluded. Suites other than abuse, metering, overload, packages and quota go on where they \
+         were interrupted\nand write a table into docs/internals/acceptance.md when they have passed.\n\n  --fresh   begin anew\n  \
          --so-far  write the table of the finished parts and run nothing\n\nWithout --binary PATH, abuse, metering, overload and quota build \
-         the daemon first, with the profile dist.\n",
+         the daemon first, with the profile dist;\nwithout --artifacts FOLDER, packages runs `cargo xtask dist` first.\n",
     );
     text
 }

@@ -1,6 +1,7 @@
 //! The result of an attack, and the settings that all trials share.
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -79,6 +80,7 @@ pub(crate) fn all_hold(results: impl IntoIterator<Item = AttackResult>) -> Attac
 #[derive(Debug)]
 pub struct RunContext {
     binary: PathBuf,
+    artifacts: Option<PathBuf>,
     minutes: f64,
     is_quick: bool,
     // Statistics of one trial: no other memory is published through it, so relaxed order is
@@ -90,7 +92,13 @@ impl RunContext {
     /// A context for the daemon's `binary`. `minutes` is how long the attack of a hostile
     /// namespace beside an honest one runs.
     pub fn new(binary: &Path, minutes: f64) -> Self {
-        Self { binary: binary.to_owned(), minutes, is_quick: false, memory_above_idle: AtomicU64::new(0) }
+        Self {
+            binary: binary.to_owned(),
+            artifacts: None,
+            minutes,
+            is_quick: false,
+            memory_above_idle: AtomicU64::new(0),
+        }
     }
 
     /// A context for a binary that a user names. The error says what is wrong with it.
@@ -107,6 +115,40 @@ impl RunContext {
     #[must_use]
     pub fn with_minutes(self, minutes: f64) -> Self {
         Self { minutes, ..self }
+    }
+
+    /// The same with the folder that `cargo xtask dist` wrote.
+    #[must_use]
+    pub fn with_artifacts(self, folder: &Path) -> Self {
+        // Parts of the suite run commands in folders of their own.
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        Self { artifacts: Some(folder), ..self }
+    }
+
+    /// The artifact whose name ends like this, such as `_amd64.deb`. Where `cargo xtask dist` made
+    /// none, the part that asks is skipped.
+    pub(crate) fn artifact(&self, name_end: &str) -> Result<PathBuf, Failure> {
+        let folder = self.artifacts.as_ref().ok_or_else(|| {
+            Failure::Unfinished("no folder of artifacts was named; use --artifacts FOLDER".to_owned())
+        })?;
+        let entries = fs::read_dir(folder)
+            .map_err(|error| Failure::Unfinished(format!("{}: {error}", folder.display())))?;
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut found: Vec<PathBuf> =
+            paths.filter(|path| path.to_string_lossy().ends_with(name_end)).collect();
+        found.sort_unstable();
+        match found.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => Err(Failure::Skipped(format!(
+                "{} has no file *{name_end}; `cargo xtask dist` says why it made none",
+                folder.display()
+            ))),
+            several => Err(Failure::Unfinished(format!(
+                "{} has {} files *{name_end}; empty it and run `cargo xtask dist` again",
+                folder.display(),
+                several.len()
+            ))),
+        }
     }
 
     /// The daemon's binary.

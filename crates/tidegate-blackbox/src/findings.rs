@@ -147,6 +147,27 @@ impl Findings {
         Ok(())
     }
 
+    /// Adds a claim that was found to hold.
+    pub fn held(&mut self, claim: &str, note: &str) {
+        self.add(claim, None, "", None, Verdict::Passed, note);
+    }
+
+    /// Adds a claim with the result of looking at it. A trial goes on after a claim that does not
+    /// hold or cannot be tried here.
+    pub fn claimed(&mut self, claim: &str, result: AttackResult) {
+        match result {
+            Ok(note) => self.held(claim, &note),
+            Err(failure) => {
+                let verdict = match failure {
+                    Failure::GotThrough(_) => Verdict::Failed,
+                    Failure::Unfinished(_) | Failure::Unread => Verdict::Absent,
+                    Failure::Skipped(_) => Verdict::Skipped,
+                };
+                self.add(claim, None, "", None, verdict, &failure.to_string());
+            }
+        }
+    }
+
     /// Notes why the trial ended before its time.
     pub fn end(&mut self, failure: &Failure) {
         let (name, verdict) = match failure {

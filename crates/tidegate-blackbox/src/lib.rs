@@ -16,6 +16,7 @@
 //! - [`load`]: experiments under load, and the parts that they are made of
 //! - [`fleet`]: experiments with a fleet of daemons on one Redis
 //! - [`quota`]: experiments with Envoys that hold parts of limits
+//! - [`packages`]: archives, packages and images, unpacked, installed and started
 //! - [`metering`]: the rows of the meter against the counts of clients
 //! - [`protocols`]: the processor time of an answer over each protocol
 //! - [`daemon`]: the process under attack, its addresses, its log and its memory
@@ -35,6 +36,7 @@ pub mod http2_frames;
 pub mod load;
 mod loopback;
 pub mod metering;
+pub mod packages;
 pub mod protocols;
 pub mod quota;
 pub mod raw;

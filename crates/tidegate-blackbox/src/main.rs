@@ -12,7 +12,7 @@ use tidegate_blackbox::metering::{self, MeteringArguments};
 use tidegate_blackbox::protocols::{self, ProtocolArguments};
 use tidegate_blackbox::report::{self, show};
 use tidegate_blackbox::trial::Trial;
-use tidegate_blackbox::{attacks, load, quota};
+use tidegate_blackbox::{attacks, load, packages, quota};
 
 /// Attack a daemon on loopback, or put load on it, and report whether it held.
 ///
@@ -54,6 +54,15 @@ enum Command {
         /// Shorter runs, for a look; the full ones take half an hour.
         #[arg(long)]
         quick: bool,
+    },
+    /// Install and start what `cargo xtask dist` has made, one part of the suite for each kind of
+    /// artifact.
+    Packages {
+        #[command(flatten)]
+        selection: Selection,
+        /// The folder that `cargo xtask dist` wrote.
+        #[arg(long, value_name = "FOLDER", required_unless_present = "list")]
+        artifacts: Option<PathBuf>,
     },
     /// Compare the rows of the meter with the counts of clients that cut connections at random.
     Metering(MeteringArguments),
@@ -163,6 +172,9 @@ fn main() -> ExitCode {
                 .run(load::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context }),
             Command::Quota { selection, quick } => selection
                 .run(quota::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context }),
+            Command::Packages { selection, artifacts } => selection.run(packages::suite::PARTS, |context| {
+                artifacts.iter().fold(context, |context, folder| context.with_artifacts(folder))
+            }),
             Command::Fleet(experiment) => fleet::run(&experiment).map_err(Ended::Failed),
             Command::Metering(arguments) => metering::run(&arguments).map_err(Ended::Failed),
             Command::Protocols(arguments) => protocols::run(&arguments).map(|()| true).map_err(Ended::Failed),

@@ -1,4 +1,4 @@
-//! Suites against a build of the daemon as it is shipped.
+//! Suites against what is shipped: the daemon's binary, or all artifacts.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,29 @@ use crate::cargo::{cargo, succeeds, target_directory};
 /// The package whose binary runs these suites.
 pub(super) const PACKAGE: &str = "tidegate-blackbox";
 
+/// The input of a suite, which is made unless the command line names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// The daemon's binary.
+    Binary,
+    /// The daemon's binary, and the folder of everything that is given away.
+    Artifacts,
+}
+
 /// Runs the suite with this command of [`PACKAGE`]; true if it passed. The command takes `--binary
-/// PATH` for the daemon's binary. A pass of the whole suite is written into the page of results.
-pub(super) fn run(suite: &str, subcommand: &str, arguments: &[&str]) -> Result<bool, String> {
-    let needs_binary = !arguments.iter().any(|argument| {
-        ["--binary", "--list", "--help", "-h"].contains(argument) || argument.starts_with("--binary=")
-    });
+/// PATH` for the daemon's binary, and `--artifacts FOLDER` where it needs them. A pass of the whole
+/// suite is written into the page of results.
+pub(super) fn run(suite: &str, subcommand: &str, needs: Needs, arguments: &[&str]) -> Result<bool, String> {
+    let is_given = |option: &str| {
+        arguments.iter().any(|argument| *argument == option || argument.starts_with(&format!("{option}=")))
+    };
+    let runs_nothing = ["--list", "--help", "-h"].into_iter().any(is_given);
     let mut command = cargo(&["run", "--locked", "--quiet", "--package", PACKAGE, "--", subcommand]);
     command.args(arguments);
-    if needs_binary {
+    if needs == Needs::Artifacts && !runs_nothing && !is_given("--artifacts") {
+        command.arg("--artifacts").arg(artifacts()?);
+    }
+    if !runs_nothing && !is_given("--binary") {
         command.arg("--binary").arg(dist_binary()?);
     }
     let passed = succeeds(&mut command);
@@ -24,6 +38,11 @@ pub(super) fn run(suite: &str, subcommand: &str, arguments: &[&str]) -> Result<b
         page::write_pass(suite, &revision::of_checkout()?, "passed.")?;
     }
     Ok(passed)
+}
+
+/// Makes everything that is given away and returns its folder.
+fn artifacts() -> Result<PathBuf, String> {
+    Ok(target_directory().join("artifacts"))
 }
 
 /// Builds the daemon as it is shipped and returns the path of its binary.

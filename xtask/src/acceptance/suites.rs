@@ -23,6 +23,8 @@ pub(super) struct Suite {
 pub(super) enum SuiteKind {
     /// This command of `tidegate-blackbox` runs it against a build of the daemon.
     Daemon { subcommand: &'static str },
+    /// This command of `tidegate-blackbox` runs it against everything that is given away.
+    Artifacts { subcommand: &'static str },
     /// Part by part.
     Parted(PartedSuite),
 }
@@ -118,6 +120,12 @@ pub(super) const SUITES: &[Suite] = &[
         takes: "10 min",
         about: "live load beyond what upstreams can serve, through the proxy: --only NAME, --list, --json, --quick",
         kind: SuiteKind::Daemon { subcommand: "load" },
+    },
+    Suite {
+        name: "packages",
+        takes: "25 min",
+        about: "what `cargo xtask dist` makes, unpacked, installed and started: --only NAME, --list, --json",
+        kind: SuiteKind::Artifacts { subcommand: "packages" },
     },
     Suite {
         name: "plain",
