@@ -73,6 +73,8 @@ pub use claims::ClaimSettings;
 pub use config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
 pub use envoy::envoy_files::{EnvoyFiles, EnvoyFilesError, EnvoySource};
 pub use fleet::redis_store::SharedStoreError;
+#[doc(hidden)]
+pub use fleet::redis_store::{PROTOCOL, VALUE_LAYOUTS};
 pub use listener::ListenError;
 pub use no_store::NoStore;
 #[doc(hidden)]
@@ -90,3 +92,7 @@ pub use tidegate_core::random_seed;
 pub use tidegate_net::{Bounds, tls};
 pub use tidegate_policy::policy::{Address, ListenerPolicy, ListenerRole, NotAnAddress};
 pub use tidegate_proxy::ProxyConfig;
+#[doc(hidden)]
+pub use tidegate_store::RECORD_LAYOUTS;
+#[doc(hidden)]
+pub use tidegate_store_redb::{FORMAT, FORMAT_OLDEST};

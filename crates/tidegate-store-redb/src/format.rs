@@ -14,7 +14,10 @@ use crate::stored_key;
 /// cannot read them.
 ///
 /// 1: keys of any length. 2: [long keys are hashed](crate::stored_key).
-pub(crate) const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 2;
+
+/// The oldest format that this version opens: it is brought to [`FORMAT`] then.
+pub const FORMAT_OLDEST: u32 = MIGRATIONS[0].from;
 
 /// Ways from older formats, each to the next number.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration { from: 1, run: hash_long_keys }];

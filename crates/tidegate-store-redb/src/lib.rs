@@ -60,6 +60,7 @@ mod tests;
 pub use config::{Durability, RedbConfig};
 pub use directory_user::DirectoryUser;
 pub use error::OpenError;
+pub use format::{FORMAT, FORMAT_OLDEST};
 pub use shared::DiskReport;
 pub use stats::RedbStats;
 pub use store::RedbStore;

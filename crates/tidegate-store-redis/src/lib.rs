@@ -79,5 +79,6 @@ pub use marker::PROTOCOL;
 pub use numbers::{FIRST_HIT_WINDOW_MIN, LIMIT_MAX};
 #[doc(hidden)]
 pub use resp_frame::count_replies;
+pub use script::VALUE_LAYOUTS;
 pub use store::RedisStore;
 pub use tidegate_store::{Circuit, FleetStats, FleetStore, Loss, Rejected};

@@ -34,5 +34,9 @@ impl Sha {
     }
 }
 
+/// The layouts of values in Redis that this version reads; `prelude.lua` has their meaning. The
+/// first byte of a value is its layout.
+pub const VALUE_LAYOUTS: [u8; 2] = [1, 2];
+
 #[cfg(test)]
 mod tests;

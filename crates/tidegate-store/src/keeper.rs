@@ -31,8 +31,8 @@ use self::answers::{Answers, Remembered};
 use self::notes::{Notes, Room};
 use self::shelf::Shelf;
 pub use self::space::{Space, SpaceConfig, SpaceUsage};
-pub use crate::record::Unreadable;
 use crate::record::{DecisionTime, Numbers, Record, UndoEntry};
+pub use crate::record::{RECORD_LAYOUTS, Unreadable};
 use crate::step::{self, Done, Keyed, OpVec, Slot};
 use crate::{Answer, Batch, Key, Kind, MemoryConfig, MemoryStats, Note, NoteKind, Operation, StoreError};
 

@@ -46,7 +46,7 @@ pub use batch::{Batch, BatchMode, CarryOver, Kind, OnLedger, Operation, Operatio
 pub use error::StoreError;
 pub use fleet_store::{Circuit, FleetCall, FleetStats, FleetStore, Loss, Rejected};
 pub use id::{HolderId, RequestId};
-pub use keeper::Keeper;
+pub use keeper::{Keeper, RECORD_LAYOUTS};
 pub use key::Key;
 pub use member_store::MemberStore;
 pub use memory::{MemoryConfig, MemoryStats, MemoryStore};

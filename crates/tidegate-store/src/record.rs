@@ -27,7 +27,7 @@ use self::block::KeyBlock;
 pub(crate) use self::lent::DecisionTime;
 use self::permit_set::{Acquired, PermitSet};
 pub(crate) use self::stored::Numbers;
-pub use self::stored::Unreadable;
+pub use self::stored::{RECORD_LAYOUTS, Unreadable};
 use self::unit_log::UnitLog;
 use crate::{CarryOver, HolderId, Kind, Operation, Outcome, RequestId};
 

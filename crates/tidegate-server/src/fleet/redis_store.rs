@@ -8,6 +8,7 @@ use tidegate_net::file_backed::FILE_BYTES_MAX;
 use tidegate_net::regular_file::read_regular;
 use tidegate_policy::policy::Redis;
 use tidegate_store_redis::{OpenError, RedisConfig, RedisStore, Secret};
+pub use tidegate_store_redis::{PROTOCOL, VALUE_LAYOUTS};
 
 /// Why a shared store cannot be opened.
 #[derive(Debug, thiserror::Error)]

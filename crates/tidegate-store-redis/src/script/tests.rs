@@ -1,7 +1,7 @@
 use redis::Script;
 use tidegate_test_support::{RedisServer, skip};
 
-use super::TEXT;
+use super::{TEXT, VALUE_LAYOUTS};
 use crate::call_format::CALL_FORMAT;
 
 #[test]
@@ -27,4 +27,10 @@ fn a_call_of_another_format_is_an_error_and_writes_nothing() {
     let (reply, keys) = run(CALL_FORMAT);
     assert!(reply.is_ok(), "{reply:?}");
     assert_eq!(keys, 1, "the marker");
+}
+
+#[test]
+fn the_layouts_that_are_told_are_those_of_the_script() {
+    let line = TEXT.lines().find_map(|line| line.strip_prefix("local LAYOUT, BLOCKED_LAYOUT = "));
+    assert_eq!(line.unwrap(), VALUE_LAYOUTS.map(|layout| layout.to_string()).join(", "));
 }

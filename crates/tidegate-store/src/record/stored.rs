@@ -36,6 +36,9 @@ const CHARGED_LAYOUT: u8 = 3;
 /// are older have one of the layouts above.
 const BLOCKED_LAYOUT: u8 = 4;
 
+/// The layouts of records that this version reads, in any store that keeps records as bytes.
+pub const RECORD_LAYOUTS: [u8; 4] = [LAYOUT, LEDGER_LAYOUT, CHARGED_LAYOUT, BLOCKED_LAYOUT];
+
 /// Bytes that are no record of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes are no counter: {what}; the store is damaged or was written by another program")]
@@ -160,7 +163,7 @@ impl Record {
         const SHORT: &str = "they end too early";
         let mut reader = Reader(bytes);
         let layout = reader.byte().ok_or(SHORT)?;
-        if ![LAYOUT, LEDGER_LAYOUT, CHARGED_LAYOUT, BLOCKED_LAYOUT].contains(&layout) {
+        if !RECORD_LAYOUTS.contains(&layout) {
             return Err("they are of a layout this version does not know");
         }
         let length = reader.byte().ok_or(SHORT)?;
