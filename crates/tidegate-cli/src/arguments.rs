@@ -19,6 +19,11 @@ use crate::{exit, reference};
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, after_help = exit::HELP, max_term_width = 100)]
 pub(crate) struct Arguments {
+    /// With --version: also list commit, target, profile, features, and the formats of stores that
+    /// this build reads
+    // `lib.rs` looks for it on the command line: clap answers --version without reading further.
+    #[arg(long, requires = "version")]
+    verbose: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

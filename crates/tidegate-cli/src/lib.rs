@@ -8,6 +8,7 @@
 mod address;
 mod arguments;
 mod blocks;
+mod build_facts;
 mod check;
 mod client;
 mod columns;
@@ -46,6 +47,9 @@ use crate::arguments::{Arguments, Command};
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
+        Err(error) if build_facts::are_asked_for(&error, std::env::args_os().skip(1)) => {
+            return build_facts::print().into();
+        }
         Err(error) => return wrong_arguments::report(&error),
     };
     let outcome = match arguments.command {

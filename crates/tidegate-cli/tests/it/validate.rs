@@ -204,7 +204,18 @@ fn help_and_version_say_what_there_is() {
     assert!(out.contains("--against <OLD>") && out.contains("the exit code is 0"), "{out}");
     let (_, out, _) = run(&["serve", "--help"]);
     assert!(out.contains("--config <FILE>") && out.contains("SIGTERM"), "{out}");
-    assert_eq!(run(&["--version"]).1, concat!("tidegate ", env!("CARGO_PKG_VERSION"), "\n"));
+    let version = concat!("tidegate ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(run(&["--version"]).1, version);
+    for arguments in [["--version", "--verbose"], ["--verbose", "--version"]] {
+        let (code, out, _) = run(&arguments);
+        assert_eq!((code, out.starts_with(version)), (0, true), "{out}");
+        let names: Vec<&str> = out.lines().skip(1).map(|line| line.split("  ").next().unwrap()).collect();
+        let facts = ["commit", "target", "profile", "features", "lease protocol"];
+        let stores = ["store in files", "records in files", "values in Redis"];
+        assert_eq!(names, [&facts[..], &stores].concat(), "{out}");
+    }
+    let (code, _, err) = run(&["--verbose", "schema"]);
+    assert_eq!((code, err.contains("--version")), (2, true), "{err}");
 }
 
 #[test]
