@@ -123,6 +123,10 @@ fn what_must_not_be_missing_is_in_the_unit_and_in_the_image() {
     ] {
         assert!(image.lines().any(|other| other == line), "{line}");
     }
-    assert!(image.contains("--target x86_64-unknown-linux-musl"));
+    for target in ["amd64) echo x86_64-unknown-linux-musl ", "arm64) echo aarch64-unknown-linux-musl "] {
+        assert!(image.contains(target), "{target}");
+    }
+    // With a default, builders would not give the architecture that was asked for.
+    assert!(image.lines().any(|line| line == "ARG TARGETARCH"));
     assert!(tidegate().arg("--version").output().unwrap().status.success());
 }
