@@ -37,7 +37,8 @@ pub(crate) fn print() -> bool {
     true
 }
 
-fn collect() -> Result<String, String> {
+/// The notices as one text.
+pub(crate) fn collect() -> Result<String, String> {
     let tree = output_of(&mut cargo(&[
         "tree",
         "--locked",

@@ -14,7 +14,9 @@ use std::time::Duration;
 use crate::cargo::{cargo, forget_variables_of_a_build, output_of, succeeds, target_directory};
 use crate::checkout;
 
-use program::{end_within, find, quiet};
+pub(crate) use program::{end_within, find};
+
+use program::quiet;
 
 /// A program that the gate starts, most of them for end-to-end tests of the daemon, in a package of
 /// Debian's.
@@ -61,9 +63,15 @@ const CARGO_DENY_VERSION: &str = "0.20.2";
 /// How long the installation of another Rust may take; after this it is given up.
 const RUST_DEADLINE: Duration = Duration::from_mins(5);
 
-/// How long its installation may take. Measured at 3.5 minutes on two cores; after this it is given
-/// up.
-const CARGO_DENY_DEADLINE: Duration = Duration::from_mins(20);
+/// The version of cargo-deb to install if it is missing.
+const CARGO_DEB_VERSION: &str = "3.8.0";
+
+/// The version of cargo-cyclonedx to install if it is missing.
+const CARGO_CYCLONEDX_VERSION: &str = "0.5.9";
+
+/// How long the installation of one of them may take. Measured at 3.5 minutes on two cores; after
+/// this it is given up.
+const CARGO_PLUGIN_DEADLINE: Duration = Duration::from_mins(20);
 
 /// How long the database of advisories may take to fetch: a few megabytes.
 const ADVISORY_DATABASE_DEADLINE: Duration = Duration::from_mins(2);
@@ -242,23 +250,47 @@ fn rust(version: &str) -> Result<(), String> {
 
 /// Whether `cargo deny` can be run, installing it first where it is not.
 pub(crate) fn cargo_deny() -> Result<(), String> {
-    if find("cargo-deny").is_some() {
+    cargo_plugin("cargo-deny", CARGO_DENY_VERSION)
+}
+
+/// Whether `cargo deb` can be run, which makes the Debian package, installing it first where it is
+/// not.
+pub(crate) fn cargo_deb() -> Result<(), String> {
+    cargo_plugin("cargo-deb", CARGO_DEB_VERSION)
+}
+
+/// Whether `cargo cyclonedx` can be run, which lists the crates in a binary, installing it first
+/// where it is not.
+pub(crate) fn cargo_cyclonedx() -> Result<(), String> {
+    cargo_plugin("cargo-cyclonedx", CARGO_CYCLONEDX_VERSION)
+}
+
+/// The folder with `cargo-zigbuild` and a Python that has the C compiler of Zig, which compiles for
+/// other architectures, fetching both first where they are not there.
+pub(crate) fn zigbuild() -> Result<PathBuf, String> {
+    fetched::zigbuild()
+}
+
+/// Whether this program of cargo's can be run, installing it first where it is not. Any installed
+/// version is used.
+fn cargo_plugin(name: &str, version: &str) -> Result<(), String> {
+    if find(name).is_some() {
         return Ok(());
     }
-    let by_hand = format!("cargo install --locked cargo-deny --version {CARGO_DENY_VERSION}");
-    println!("missing: cargo-deny; installing: {by_hand}");
-    let mut install = cargo(&["install", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION]);
-    // Unoptimised it is built in half the time, and is quick enough for one lock file.
+    let by_hand = format!("cargo install --locked {name} --version {version}");
+    println!("missing: {name}; installing: {by_hand}");
+    let mut install = cargo(&["install", "--locked", name, "--version", version]);
+    // Unoptimised it is built in half the time, and is quick enough for one workspace.
     install.arg("--debug");
-    // A folder of its own, since cargo-deny is not part of the workspace; kept, so that an
+    // A folder of its own, since the program is not part of the workspace; kept, so that an
     // interrupted build continues.
-    install.env("CARGO_TARGET_DIR", target_directory().join("cargo-deny"));
+    install.env("CARGO_TARGET_DIR", target_directory().join(name));
     let mut child = install.spawn().map_err(|error| format!("cargo could not be started: {error}"))?;
-    let status = end_within(CARGO_DENY_DEADLINE, &mut child)
-        .map_err(|error| format!("cargo-deny could not be installed: {error}; run `{by_hand}`"))?;
-    if status.success() && find("cargo-deny").is_some() {
+    let status = end_within(CARGO_PLUGIN_DEADLINE, &mut child)
+        .map_err(|error| format!("{name} could not be installed: {error}; run `{by_hand}`"))?;
+    if status.success() && find(name).is_some() {
         Ok(())
     } else {
-        Err(format!("cargo-deny could not be installed; run `{by_hand}`"))
+        Err(format!("{name} could not be installed; run `{by_hand}`"))
     }
 }

@@ -12,6 +12,8 @@ use crate::tally::Tally;
 pub(crate) struct Member {
     /// The name of the package.
     pub(crate) name: String,
+    /// Its version.
+    pub(crate) version: String,
     /// The folder of its `Cargo.toml`.
     pub(crate) folder: PathBuf,
     /// False when `publish = false`.
@@ -79,6 +81,7 @@ fn member(package: &Value) -> Result<Member, String> {
         is_published: package["publish"].as_array().is_none_or(|registries| !registries.is_empty()),
         targets: kinds.filter_map(Value::as_str).map(str::to_owned).collect(),
         has_description: text("description").is_some_and(|description| !description.trim().is_empty()),
+        version: text("version").unwrap_or_default(),
         rust_version: text("rust_version").unwrap_or_default(),
         features: package["features"]
             .as_object()

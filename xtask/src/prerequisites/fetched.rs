@@ -68,6 +68,22 @@ const SETS: &[Set] = &[
     },
 ];
 
+/// Compiles for other architectures. Only `cargo xtask dist` fetches it: it is 90 MB.
+const ZIGBUILD: Set = Set {
+    folder: "zigbuild",
+    registry: Registry::PyPi,
+    packages: &["cargo-zigbuild==0.24.1", "ziglang==0.17.1"],
+    program: None,
+};
+
+/// The folder of programs of [`ZIGBUILD`], which is fetched if it is not there.
+pub(super) fn zigbuild() -> Result<PathBuf, String> {
+    let cache = cache().ok_or("cargo-zigbuild has no folder; set HOME or XDG_CACHE_HOME")?;
+    let folder = cache.join(ZIGBUILD.folder);
+    ZIGBUILD.install(&folder)?;
+    Ok(folder.join("bin"))
+}
+
 /// Installs what is not there; returns one line for each set that cannot be had.
 pub(super) fn missing() -> Vec<String> {
     let Some(cache) = cache() else {

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Waits until the process ends, and kills it at the deadline.
-pub(super) fn end_within(deadline: Duration, child: &mut Child) -> Result<ExitStatus, String> {
+pub(crate) fn end_within(deadline: Duration, child: &mut Child) -> Result<ExitStatus, String> {
     let began = Instant::now();
     loop {
         match child.try_wait().map_err(|error| format!("it could not be waited for: {error}"))? {
@@ -24,7 +24,7 @@ pub(super) fn end_within(deadline: Duration, child: &mut Child) -> Result<ExitSt
 }
 
 /// The path of the program: in `PATH`, or where cargo installs programs.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let cargo_home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)
         .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
