@@ -8,6 +8,7 @@ mod acceptance;
 mod cargo;
 mod checkout;
 mod compilers;
+mod dist;
 mod feature_sets;
 mod gate;
 mod instructions;
@@ -55,6 +56,9 @@ usage: cargo xtask COMMAND
   public-api  write the public API of each published library into xtask/public-api, with which `release` compares it;
               with --check, compare only
   package     pack what is published and compile each package from its own files alone, which takes minutes
+  dist        make everything that is given away, into target/artifacts: archives, Debian package, images, chart, SBOM,
+              checksums; with --target T (several), --out FOLDER; with --strict, fail where something cannot be made;
+              with --check, check only what a release needs, and with --tag TAG that the tag is that of the version
   notices     print the crates of others in the binary `tidegate`, with the texts of their licences
 
 exit code: 0 when everything passed, 1 when something failed or no test ran, 2 when the command is not known";
@@ -82,6 +86,13 @@ fn main() -> ExitCode {
         }
         ["public-api", "--check"] => public_api::run_check(gate::FACADE),
         ["public-api"] => public_api::write(gate::FACADE),
+        ["dist", arguments @ ..] => match dist::run(arguments) {
+            Ok(passed) => passed,
+            Err(misuse) => {
+                eprintln!("{misuse}");
+                return ExitCode::from(2);
+            }
+        },
         ["package"] => packages::run(),
         ["notices"] => notices::print(),
         ["help" | "--help" | "-h"] => {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{page, revision};
 use crate::cargo::{cargo, succeeds, target_directory};
+use crate::dist;
 
 /// The package whose binary runs these suites.
 pub(super) const PACKAGE: &str = "tidegate-blackbox";
@@ -27,10 +28,14 @@ pub(super) fn run(suite: &str, subcommand: &str, needs: Needs, arguments: &[&str
     let runs_nothing = ["--list", "--help", "-h"].into_iter().any(is_given);
     let mut command = cargo(&["run", "--locked", "--quiet", "--package", PACKAGE, "--", subcommand]);
     command.args(arguments);
+    let is_binary_needed = !runs_nothing && !is_given("--binary");
     if needs == Needs::Artifacts && !runs_nothing && !is_given("--artifacts") {
-        command.arg("--artifacts").arg(artifacts()?);
-    }
-    if !runs_nothing && !is_given("--binary") {
+        let (folder, binary) = dist::make_for_this_machine()?;
+        command.arg("--artifacts").arg(folder);
+        if is_binary_needed {
+            command.arg("--binary").arg(binary);
+        }
+    } else if is_binary_needed {
         command.arg("--binary").arg(dist_binary()?);
     }
     let passed = succeeds(&mut command);
@@ -38,11 +43,6 @@ pub(super) fn run(suite: &str, subcommand: &str, needs: Needs, arguments: &[&str
         page::write_pass(suite, &revision::of_checkout()?, "passed.")?;
     }
     Ok(passed)
-}
-
-/// Makes everything that is given away and returns its folder.
-fn artifacts() -> Result<PathBuf, String> {
-    Ok(target_directory().join("artifacts"))
 }
 
 /// Builds the daemon as it is shipped and returns the path of its binary.
