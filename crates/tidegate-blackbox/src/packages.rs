@@ -1,4 +1,4 @@
-//! What `cargo xtask dist` gives away, as a user meets it: unpacked, installed, started.
+//! The artifacts of `cargo xtask dist` as a user meets them: unpacked, installed, started.
 //!
 //! Each part is a trial of the suite `packages` and takes its artifact from the folder that `cargo
 //! xtask dist` wrote ([`RunContext::artifact`](crate::attack::RunContext)). A part ends with
@@ -7,10 +7,18 @@
 //!
 //! - `suite`: the table of the parts
 //! - `archive`: the archive in a root with Debian's base and nothing else
-//! - `image`: the image of containers, and its files as a root of their own
-//! - `root`: a folder that processes see as the root of the file system
-//! - `decisions`: a table of decisions over HTTP and RESP, and the first minute
+//! - `image`: the image for containers, as its own root and by `buildah`
+//! - `reproduction`: everything made again in another folder, compared byte by byte
+//! - `root`, `container`: a folder as the root of processes, alone and as a runtime confines it
+//! - `served`: a daemon in such a root
+//! - `decisions`: the first minute, and a table of decisions over HTTP and RESP
 
 mod archive;
+mod buildah;
+mod container;
+mod decisions;
 mod image;
+mod reproduction;
+mod root;
+mod served;
 pub mod suite;

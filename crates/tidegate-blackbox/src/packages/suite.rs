@@ -1,6 +1,6 @@
 //! The table of the parts.
 
-use super::{archive, image};
+use super::{archive, image, reproduction};
 use crate::trial::{Pace, Repetition, Trial};
 
 macro_rules! parts {
@@ -22,4 +22,6 @@ pub const PARTS: &[Trial] = parts! {
         "the archive in a root with Debian's base and nothing else: verified, unpacked, serving";
     "image" image::run:
         "the image by its own layout: built, started read-only as its user, answering its health check";
+    "reproduction" reproduction::run:
+        "the same commit in another folder makes the same checksums";
 };

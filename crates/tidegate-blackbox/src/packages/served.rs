@@ -1,0 +1,124 @@
+//! A daemon in a root of its own, from its start to its end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_test_support::{ChildProcess, holds_within};
+
+use crate::attack::{AttackResult, Failure, require};
+
+/// How long it may take to start.
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// How long it may take to stop.
+const STOP_MAX: Duration = Duration::from_secs(45);
+
+/// A daemon that prints its addresses on standard output.
+#[derive(Debug)]
+pub(super) struct ServedDaemon {
+    process: ChildProcess,
+    addresses: BTreeMap<String, String>,
+    /// Everything that it printed on standard output until it served.
+    pub(super) printed: String,
+    /// When it was started.
+    pub(super) began: Instant,
+}
+
+impl ServedDaemon {
+    /// Starts a command that ends in `tidegate serve ..` and replaces its process by it. The error
+    /// has what it printed.
+    pub(super) fn start(command: &mut Command) -> Result<Self, Failure> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let began = Instant::now();
+        let mut process = ChildProcess::spawn(command)?;
+        let no_pipe = || Failure::Unfinished("the daemon's output is not piped".to_owned());
+        let output = process.child().stdout.take().ok_or_else(no_pipe)?;
+        let mut errors = process.child().stderr.take().ok_or_else(no_pipe)?;
+        let log = thread::spawn(move || {
+            let mut text = String::new();
+            let _ = errors.read_to_string(&mut text);
+            text
+        });
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // The rest is read so that the daemon never blocks on a full pipe.
+                let _ = sender.send(line);
+            }
+        });
+        let mut daemon = Self { process, addresses: BTreeMap::new(), printed: String::new(), began };
+        loop {
+            match lines.recv_timeout(START_MAX.saturating_sub(began.elapsed())) {
+                Ok(line) => {
+                    daemon.note(&line);
+                    // The line below the addresses.
+                    if line.trim_start().starts_with("store ") {
+                        break;
+                    }
+                }
+                Err(reason) => {
+                    daemon.process.kill();
+                    let log = log.join().unwrap_or_default();
+                    let word = if reason == RecvTimeoutError::Timeout { "did not serve" } else { "ended" };
+                    return Err(Failure::Unfinished(format!("the daemon {word}: {}", log.trim())));
+                }
+            }
+        }
+        // The lines to paste.
+        while let Ok(line) = lines.recv_timeout(Duration::from_millis(50)) {
+            daemon.note(&line);
+        }
+        Ok(daemon)
+    }
+
+    fn note(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        if let (Some(listener), Some(address)) = (words.next(), words.next()) {
+            let address = address.rsplit("//").next().unwrap_or(address);
+            self.addresses.entry(listener.to_owned()).or_insert_with(|| address.to_owned());
+        }
+        self.printed.push_str(line);
+        self.printed.push('\n');
+    }
+
+    /// The address of a listener, by its word in the output: `callers`, `operators`, `redis`.
+    pub(super) fn address(&self, listener: &str) -> Result<SocketAddr, Failure> {
+        let address = self.addresses.get(listener).and_then(|address| address.parse().ok());
+        address.ok_or_else(|| Failure::Unfinished(format!("the daemon printed no address for {listener}")))
+    }
+
+    /// The memory that it has now, in MiB.
+    pub(super) fn mebibytes(&self) -> Option<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib / 1024.0)
+    }
+
+    /// Ends it by SIGTERM, as service managers do.
+    pub(super) fn end(mut self) -> AttackResult {
+        let signalled = self.process.signal("TERM");
+        let has_ended = holds_within(STOP_MAX, || !self.process.is_running());
+        let status = if has_ended { self.process.wait()?.to_string() } else { "still running".to_owned() };
+        require!(signalled && status == "exit status: 0", "after SIGTERM: {status}")?;
+        Ok(status)
+    }
+}
+
+/// The error of a command that must not start, and its exit code.
+pub(super) fn refusal_to_start(command: &mut Command) -> Result<(Option<i32>, String), Failure> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut process = ChildProcess::spawn(command)?;
+    let has_ended = holds_within(START_MAX, || !process.is_running());
+    require!(has_ended, "it started")?;
+    let mut text = String::new();
+    if let Some(mut errors) = process.child().stderr.take() {
+        errors.read_to_string(&mut text)?;
+    }
+    Ok((process.wait()?.code(), text.trim().to_owned()))
+}
