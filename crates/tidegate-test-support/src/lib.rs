@@ -6,6 +6,7 @@
 //! | [`ChildProcess`] | a process that is stopped, by its id, when the test ends |
 //! | [`RedisServer`] | a Redis server on a free port of loopback |
 //! | [`fetched`] | a program that the gate fetches from a registry |
+//! | `manifests` | what Helm and kustomize make of files of `deploy` |
 //! | [`SplitMix64`] | numbers that a seed determines |
 //! | [`until`], `eventually` | waiting for a condition that announces nothing |
 //! | [`MachineInstant`] | time as a busy machine passes it |
@@ -28,6 +29,8 @@ mod child_process;
 mod condition;
 mod fetched;
 mod machine_time;
+#[cfg(feature = "manifests")]
+pub mod manifests;
 mod redis_server;
 mod split_mix;
 mod temporary_folder;

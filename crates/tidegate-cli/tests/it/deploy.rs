@@ -1,6 +1,11 @@
 //! The files of `deploy`: what they start starts, and what they name exists.
 
+mod compose;
+mod kubernetes;
+mod mounted_files;
 mod prometheus_rules;
+mod rendered_daemon;
+mod workload;
 
 use std::path::{Path, PathBuf};
 

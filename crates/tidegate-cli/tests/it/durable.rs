@@ -266,8 +266,8 @@ fn a_directory_of_another_user_keeps_the_daemon_from_starting() {
         serve.uid(NOBODY).gid(NOBODY);
     }
     let err = refused(serve);
-    let cause =
-        "cannot be made or written: Permission denied (os error 13); make it writable for this user, ";
+    let cause = "cannot be made or written: Permission denied (os error 13); make it writable for this user \
+         (in a pod, by `fsGroup`), ";
     assert_unusable(&err, &place.path("tidegate-data"), cause);
     assert_eq!(place.names(), ["policy.yaml"]);
     fs::set_permissions(place.0.path(), Permissions::from_mode(0o755)).unwrap();
