@@ -152,17 +152,24 @@ pub async fn look_at(all: impl Fn() -> Vec<Arc<dyn Refresh>>) {
 mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
     use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
 
-    use tidegate_test_support::TemporaryFile;
+    use tidegate_test_support::{TemporaryFile, TemporaryFolder};
 
     use super::*;
 
     #[derive(Debug)]
-    struct Text(TemporaryFile);
+    struct Text {
+        path: PathBuf,
+        /// Removed with the value.
+        _file: Option<TemporaryFile>,
+    }
 
     impl Text {
         fn one() -> Self {
-            Self(TemporaryFile::new("one"))
+            let file = TemporaryFile::new("one");
+            Self { path: file.path().to_owned(), _file: Some(file) }
         }
     }
 
@@ -173,7 +180,7 @@ mod tests {
         const WHAT: &'static str = "texts";
 
         fn paths(&self) -> Vec<&Path> {
-            vec![self.0.path()]
+            vec![&self.path]
         }
 
         fn unreadable(_: &Path, source: io::Error) -> io::Error {
@@ -216,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_once_until_it_is_something_else_or_was_right_in_between() {
         let renewed = FileBacked::open(Text::one()).unwrap();
-        let path = renewed.source().0.path().to_owned();
+        let path = renewed.source().path.clone();
         let errors = Errors::default();
         let looked = |times: usize| {
             tracing::subscriber::with_default(errors.clone(), || (0..times).for_each(|_| renewed.look()));
@@ -235,11 +242,31 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_the_kubelet_exchanges_is_renewed() {
+        let folder = TemporaryFolder::new();
+        // The kubelet writes a new folder, puts a link to it over `..data`, and removes the old one.
+        let exchange = |version: &str, text: &str| {
+            fs::create_dir(folder.join(version)).unwrap();
+            fs::write(folder.join(version).join("token"), text).unwrap();
+            symlink(version, folder.join("..data_tmp")).unwrap();
+            let old = fs::read_link(folder.join("..data"));
+            fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
+            old.map_or(Ok(()), |old| fs::remove_dir_all(folder.path().join(old))).unwrap();
+        };
+        exchange("..2026_11_30.1", "one");
+        symlink("..data/token", folder.join("token")).unwrap();
+        let renewed = FileBacked::open(Text { path: folder.join("token"), _file: None }).unwrap();
+        exchange("..2026_11_30.2", "two");
+        renewed.look();
+        assert_eq!(renewed.get(), "two");
+    }
+
+    #[test]
     fn a_file_larger_than_any_that_is_needed_is_not_read() {
         let renewed = FileBacked::open(Text::one()).unwrap();
-        fs::write(renewed.source().0.path(), vec![b'a'; 1 << 20]).unwrap();
+        fs::write(&renewed.source().path, vec![b'a'; 1 << 20]).unwrap();
         assert!(renewed.refresh().unwrap());
-        fs::write(renewed.source().0.path(), vec![b'a'; (1 << 20) + 1]).unwrap();
+        fs::write(&renewed.source().path, vec![b'a'; (1 << 20) + 1]).unwrap();
         assert!(renewed.refresh().unwrap_err().to_string().contains("larger than 1048576 bytes"));
     }
 
@@ -247,8 +274,8 @@ mod tests {
     async fn what_is_broken_keeps_nothing_else_from_being_renewed() {
         let broken = Arc::new(FileBacked::open(Text::one()).unwrap());
         let fine = Arc::new(FileBacked::open(Text::one()).unwrap());
-        fs::write(broken.source().0.path(), [0xff]).unwrap();
-        fs::write(fine.source().0.path(), "two").unwrap();
+        fs::write(&broken.source().path, [0xff]).unwrap();
+        fs::write(&fine.source().path, "two").unwrap();
         let all = [Arc::clone(&broken) as Arc<dyn Refresh>, Arc::clone(&fine) as Arc<dyn Refresh>];
         let looking = tokio::spawn(look_at(move || all.to_vec()));
         // Sleeps: on tokio's paused clock, no real time passes.

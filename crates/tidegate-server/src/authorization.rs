@@ -43,10 +43,7 @@ type GrantIndexes = SmallVec<[u16; 2]>;
 #[non_exhaustive]
 pub enum AuthorizationError {
     /// A file with tokens cannot be read.
-    #[error(
-        "the tokens in {} cannot be read: {source}; see whether it is there and readable for this user",
-        path.display()
-    )]
+    #[error("the tokens in {} cannot be read; see whether it is there and readable for this user", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -1,5 +1,6 @@
 //! The choice of the store for a policy's quotas, and the report when no store can be opened.
 
+use std::io;
 use std::path::{self, Path, PathBuf};
 
 use tidegate_policy::Policy;
@@ -103,7 +104,12 @@ fn cause_and_fix(error: &OpenError) -> (String, String) {
         }
         OpenError::NotADirectory { .. } => ("is not a directory".to_owned(), plain("move it away, ")),
         OpenError::NotWritable { source, .. } => {
-            (format!("cannot be made or written: {source}"), plain("make it writable for this user, "))
+            let fix = if source.kind() == io::ErrorKind::ReadOnlyFilesystem {
+                "mount that file system for writing (in a pod, without `readOnly`), "
+            } else {
+                "make it writable for this user (in a pod, by `fsGroup`), "
+            };
+            (format!("cannot be made or written: {source}"), plain(fix))
         }
         OpenError::NoSpace { source, .. } => {
             (format!("has no space left: {source}"), plain("free some space, "))
