@@ -9,16 +9,22 @@
 //! - `archive`: the archive in a root with Debian's base and nothing else
 //! - `image`: the image for containers, as its own root and by `buildah`
 //! - `reproduction`: everything made again in another folder, compared byte by byte
+//! - `deploy_files`: what the gate leaves out of the files of `deploy`
+//! - `rolling_update`: the chart's fleet replaced under calls, with `balancer` and `rendered_chart`
 //! - `root`, `container`: a folder as the root of processes, alone and as a runtime confines it
 //! - `served`: a daemon in such a root
 //! - `decisions`: the first minute, and a table of decisions over HTTP and RESP
 
 mod archive;
+mod balancer;
 mod buildah;
 mod container;
 mod decisions;
+mod deploy_files;
 mod image;
+mod rendered_chart;
 mod reproduction;
+mod rolling_update;
 mod root;
 mod served;
 pub mod suite;

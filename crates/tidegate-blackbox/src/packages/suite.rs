@@ -1,6 +1,6 @@
 //! The table of the parts.
 
-use super::{archive, image, reproduction};
+use super::{archive, deploy_files, image, reproduction, rolling_update};
 use crate::trial::{Pace, Repetition, Trial};
 
 macro_rules! parts {
@@ -24,4 +24,8 @@ pub const PARTS: &[Trial] = parts! {
         "the image by its own layout: built, started read-only as its user, answering its health check";
     "reproduction" reproduction::run:
         "the same commit in another folder makes the same checksums";
+    "deploy-files" deploy_files::run:
+        "the files of deploy by every version of Kubernetes, and the chart as it is given away";
+    "rolling-update" rolling_update::run:
+        "three daemons replaced by the chart's own timing: no call of 10 000 fails, no charge is lost";
 };
