@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use tidegate_core::error_chain;
 use tidegate_policy::policy::{Format, NamespacePolicy, Policy, StoreKind};
 use tidegate_server::ProxyConfig;
-use tidegate_server::{Address, Handle, ListenerRole, ServerConfig, from_policy};
+use tidegate_server::{Address, Handle, ListenerRole, ServerConfig, ServiceManager, from_policy};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::{LogFormat, Serve};
@@ -69,6 +69,9 @@ async fn serve(arguments: &Serve, policy: &Policy, source: Option<WatchedPolicy>
             return Exit::CannotStart;
         }
     };
+    if let Some(manager) = ServiceManager::from_environment() {
+        handle.report_to(manager).await;
+    }
     // A closed standard output is no reason not to serve.
     let _ = write!(io::stdout(), "{}", first_minute::lines(policy, &handle, &store, arguments));
     let _ = io::stdout().flush();

@@ -28,6 +28,7 @@ use crate::records::decisions::Decisions;
 use crate::records::feature_log::FeatureLog;
 use crate::records::refused_keys::RefusedKeys;
 use crate::reload::reload_status::Changes;
+use crate::service_manager::ServiceReports;
 use crate::ticket_signer::TicketSigner;
 use tidegate_clock::Clock;
 
@@ -72,6 +73,8 @@ pub(crate) struct DaemonContext {
     pub(crate) connections: Arc<Connections>,
     /// Whether new requests are welcome: not before all listeners are open, and not while draining.
     pub(crate) is_ready: AtomicBool,
+    /// The reports to the service manager.
+    pub(crate) service: ServiceReports,
     /// The parts of the protocols that follow the daemon as a whole.
     pub(crate) protocols: Vec<Arc<dyn ProtocolHooks>>,
 }

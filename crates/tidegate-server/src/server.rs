@@ -46,6 +46,8 @@ use crate::records::shadow_log::ShadowLog;
 use crate::reload::policy_file::PolicyFile;
 use crate::reload::policy_follower::follow;
 use crate::reload::reload_status::Changes;
+use crate::service_manager::{ServiceManager, ServiceReport, ServiceReports, ServiceState};
+use crate::service_report::keep_watchdog;
 use crate::ticket_key_task::keep_ticket_key;
 use crate::ticket_signer::{StoreAhead, TicketSigner};
 use tidegate_clock::Clock;
@@ -90,6 +92,10 @@ pub struct Handle {
     stop: watch::Sender<bool>,
     acceptors: Vec<JoinHandle<()>>,
     tasks: Vec<JoinHandle<()>>,
+    /// Feeds the watchdog of the service manager until everything else has ended.
+    watchdog: Option<JoinHandle<()>>,
+    /// Whether a task follows the policy file, and says when it begins and ends to read it.
+    follows_policy: bool,
 }
 
 /// How a daemon ended.
@@ -163,9 +169,8 @@ impl Server {
         };
         metrics.collect(Box::new(sources));
         let stop = watch::Sender::new(false);
-        let hooks = shared.clone();
         let context = Arc::new_cyclic(|daemon| DaemonContext {
-            driver: driver.hooks(Arc::new(DaemonHooks::new(Weak::clone(daemon), hooks))),
+            driver: driver.hooks(Arc::new(DaemonHooks::new(Weak::clone(daemon), shared.clone()))),
             in_force,
             asks_store,
             changes,
@@ -185,6 +190,7 @@ impl Server {
             refused_keys: RefusedKeys::new(random_seed(), clock.now()),
             histories: Mutex::new(HistorySet::new(config.metering.history_bytes)),
             is_ready: AtomicBool::new(true),
+            service: ServiceReports::default(),
             protocols: protocols.hooks(),
             connections,
             store,
@@ -220,7 +226,7 @@ impl Server {
         };
         let acceptors = listeners.into_iter().enumerate().map(accept).collect();
         let tasks = spawn_tasks(context, certificates);
-        Ok(Handle { daemon, bound, stop, acceptors, tasks })
+        Ok(Handle { daemon, bound, stop, acceptors, tasks, watchdog: None, follows_policy: false })
     }
 }
 
@@ -357,7 +363,28 @@ impl Handle {
     /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call
     /// it once.
     pub fn follow(&mut self, file: PolicyFile, policy: Policy) {
+        self.follows_policy = true;
         self.tasks.push(tokio::spawn(follow(Arc::clone(&self.daemon.context), file, policy)));
+    }
+
+    /// Tells `manager` that all listeners accept connections, and from now on when a reload begins
+    /// and ends and when the drain begins. Feeds its watchdog until the daemon has ended.
+    ///
+    /// Only the first manager is told.
+    pub async fn report_to(&mut self, manager: ServiceManager) {
+        let daemon = &self.daemon.context;
+        let report = ServiceReport { manager, listening: self.listening() };
+        if daemon.service.report.set(report).is_ok() {
+            daemon.tell_service_manager(ServiceState::Ready).await;
+            self.watchdog = Some(spawn(daemon, keep_watchdog));
+        }
+    }
+
+    /// Where all listeners listen, for people.
+    fn listening(&self) -> String {
+        let listeners: Vec<_> =
+            self.bound.iter().map(|(role, address)| format!("{} on {address}", role.as_str())).collect();
+        if listeners.is_empty() { "no listeners".to_owned() } else { listeners.join(", ") }
     }
 
     /// Reads the followed policy file and the files of envoyproxy/ratelimit now, and opens the
@@ -369,6 +396,13 @@ impl Handle {
         }
         if let Some(decisions) = &self.daemon.context.decisions {
             decisions.log.reopen();
+        }
+        if !self.follows_policy {
+            let daemon = Arc::clone(&self.daemon.context);
+            tokio::spawn(async move {
+                daemon.tell_service_manager(ServiceState::Reloading).await;
+                daemon.tell_service_manager(ServiceState::Ready).await;
+            });
         }
     }
 
@@ -389,6 +423,7 @@ impl Handle {
     pub async fn shutdown(mut self) -> Drained {
         let daemon = Arc::clone(&self.daemon.context);
         daemon.is_ready.store(false, Ordering::Relaxed);
+        daemon.tell_service_manager(ServiceState::Stopping).await;
         for protocol in &daemon.protocols {
             protocol.announce(false).await;
         }
@@ -429,6 +464,10 @@ impl Handle {
         if tokio::time::timeout(CLOSE_MAX, daemon.close()).await.is_err() {
             tracing::error!("the last counters could not be written to disk");
         }
+        if let Some(watchdog) = self.watchdog.take() {
+            watchdog.abort();
+            let _ = watchdog.await;
+        }
         Drained { cut_off }
     }
 }
@@ -455,7 +494,7 @@ impl DaemonContext {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-        for task in self.tasks.iter().chain(&self.acceptors) {
+        for task in self.tasks.iter().chain(&self.acceptors).chain(&self.watchdog) {
             task.abort();
         }
         self.daemon.context.connections.tell_all(ConnectionCommand::Close);
@@ -478,6 +517,8 @@ async fn tick(daemon: Arc<DaemonContext>) {
     let mut shadow_log = ShadowLog::default();
     loop {
         let tick = daemon.driver.tick_at(at).await;
+        // Relaxed: the number orders nothing.
+        daemon.service.ticks.fetch_add(1, Ordering::Relaxed);
         daemon.ticket_signer.follow_clock(&daemon.in_force.load().engine);
         daemon.observe_resources();
         shadow_log.follow(&daemon.in_force.load().engine, daemon.clock.now());

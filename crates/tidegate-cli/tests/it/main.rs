@@ -23,6 +23,7 @@ mod readme;
 mod resource_picture;
 mod seed;
 mod serve;
+mod service_manager;
 mod simulate;
 mod simulate_capacity;
 mod simulate_overload;

@@ -10,6 +10,7 @@ use tidegate_policy::Policy;
 use crate::context::DaemonContext;
 use crate::reload::changes::ReloadError;
 use crate::reload::policy_file::{LOOK_EVERY, PolicyFile, PolicyFileLook};
+use crate::service_manager::ServiceState;
 
 /// A number made of the text of a policy: the same for the same text wherever this version runs.
 pub(crate) fn fingerprint(text: &[u8]) -> String {
@@ -29,44 +30,60 @@ pub(crate) async fn follow(daemon: Arc<DaemonContext>, mut file: PolicyFile, mut
             () = daemon.changes.asked.notified() => true,
             () = tokio::time::sleep(LOOK_EVERY) => false,
         };
+        if is_asked {
+            daemon.tell_service_manager(ServiceState::Reloading).await;
+        }
         let looked = tokio::task::spawn_blocking(move || {
             let look = if is_asked { file.read_now() } else { file.look(SystemTime::now()) };
             (file, look)
         });
         let Ok((given_back, look)) = looked.await else {
             tracing::error!("the policy file is no longer followed: reading it failed");
+            daemon.tell_service_manager(ServiceState::Ready).await;
             return;
         };
         file = given_back;
+        let is_news = !matches!(look, PolicyFileLook::Nothing);
+        if is_news && !is_asked {
+            daemon.tell_service_manager(ServiceState::Reloading).await;
+        }
         match look {
             PolicyFileLook::Nothing => {}
             PolicyFileLook::Unreadable(error) => tell(&daemon, &file, &error.into()),
             PolicyFileLook::Changed(bytes) => {
                 let fingerprint = fingerprint(&bytes);
                 if fingerprint == last {
-                    let policy = file.path().display();
-                    // An error of the file in between is over.
-                    let was_rejected = daemon.changes.status().last_error.take().is_some();
-                    if was_rejected {
-                        let version = daemon.in_force.load().version.number;
-                        tracing::info!(
-                            target: "tidegate::reload", %policy, version,
-                            "the policy file is valid again, and the same as the policy in force"
-                        );
-                    } else if is_asked {
-                        tracing::info!(target: "tidegate::reload", %policy, "the policy is as it was");
+                    tell_unchanged(&daemon, &file, is_asked);
+                } else {
+                    match take_over(&daemon, &file, &policy, &bytes, fingerprint.clone()).await {
+                        Ok(new) => {
+                            policy = new;
+                            last = fingerprint;
+                        }
+                        Err(error) => tell(&daemon, &file, &error),
                     }
-                    continue;
-                }
-                match take_over(&daemon, &file, &policy, &bytes, fingerprint.clone()).await {
-                    Ok(new) => {
-                        policy = new;
-                        last = fingerprint;
-                    }
-                    Err(error) => tell(&daemon, &file, &error),
                 }
             }
         }
+        if is_news || is_asked {
+            daemon.tell_service_manager(ServiceState::Ready).await;
+        }
+    }
+}
+
+/// Says that the file has the text of the policy in force.
+fn tell_unchanged(daemon: &DaemonContext, file: &PolicyFile, is_asked: bool) {
+    let policy = file.path().display();
+    // An error of the file in between is over.
+    let was_rejected = daemon.changes.status().last_error.take().is_some();
+    if was_rejected {
+        let version = daemon.in_force.load().version.number;
+        tracing::info!(
+            target: "tidegate::reload", %policy, version,
+            "the policy file is valid again, and the same as the policy in force"
+        );
+    } else if is_asked {
+        tracing::info!(target: "tidegate::reload", %policy, "the policy is as it was");
     }
 }
 

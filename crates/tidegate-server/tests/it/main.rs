@@ -51,6 +51,7 @@ mod restart;
 mod restartable_daemon;
 mod runtime_overrides;
 mod sameness;
+mod service_manager;
 mod shared_bounds;
 mod shed_tenants;
 mod store;

@@ -55,7 +55,7 @@ impl RestartableDaemon {
 
     /// Puts another policy in the place of the one there is, whole; without `namespaces:` for an
     /// empty text.
-    fn write(&self, namespaces: &str) {
+    pub(crate) fn write(&self, namespaces: &str) {
         let store = match self.kept {
             Kept::Unnamed => String::new(),
             Kept::Memory => "store: { kind: memory }\n".to_owned(),
@@ -82,6 +82,15 @@ impl RestartableDaemon {
         let mut handle = from_policy::serve_on(&policy, &text, config, clock).await.unwrap();
         handle.follow(file, policy);
         self.handle = Some(handle);
+    }
+
+    pub(crate) fn handle(&mut self) -> &mut Handle {
+        self.handle.as_mut().unwrap()
+    }
+
+    /// Ends it.
+    pub(crate) async fn end(&mut self) {
+        self.handle.take().unwrap().shutdown().await;
     }
 
     /// Ends it and starts it anew.
