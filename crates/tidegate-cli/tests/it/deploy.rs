@@ -107,7 +107,10 @@ fn the_command_of_the_unit_starts_and_ends_on_sigterm() {
 #[test]
 fn what_must_not_be_missing_is_in_the_unit_and_in_the_image() {
     for (name, value) in [
-        ("Type", "exec"),
+        ("Type", "notify"),
+        ("NotifyAccess", "main"),
+        ("WatchdogSec", "30"),
+        ("Restart", "on-failure"),
         ("DynamicUser", "yes"),
         ("StateDirectory", "tidegate"),
         ("ProtectSystem", "strict"),
