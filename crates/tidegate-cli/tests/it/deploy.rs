@@ -1,6 +1,7 @@
 //! The files of `deploy`: what they start starts, and what they name exists.
 
 mod compose;
+mod debian_package;
 mod kubernetes;
 mod mounted_files;
 mod prometheus_rules;
