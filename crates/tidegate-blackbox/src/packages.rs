@@ -7,6 +7,7 @@
 //!
 //! - `suite`: the table of the parts
 //! - `archive`: the archive in a root with Debian's base and nothing else
+//! - `debian`: the package of Debian, in a root and under a running systemd
 //! - `image`: the image for containers, as its own root and by `buildah`
 //! - `reproduction`: everything made again in another folder, compared byte by byte
 //! - `deploy_files`: what the gate leaves out of the files of `deploy`
@@ -19,6 +20,7 @@ mod archive;
 mod balancer;
 mod buildah;
 mod container;
+mod debian;
 mod decisions;
 mod deploy_files;
 mod image;

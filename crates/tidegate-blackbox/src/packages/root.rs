@@ -32,8 +32,13 @@ impl RootFolder {
     /// A root with Debian's base and nothing else, by debootstrap. The base is fetched once and
     /// kept in the user's cache.
     pub(crate) fn debian() -> Result<Self, Failure> {
+        Self::debian_with(&[])
+    }
+
+    /// A root with Debian's base and these packages, kept beside it.
+    pub(crate) fn debian_with(packages: &[&str]) -> Result<Self, Failure> {
         let root = Self::empty()?;
-        let base = debian_base()?;
+        let base = debian_base(packages)?;
         let mut copy = Command::new("cp");
         copy.args(["--archive", "--reflink=auto"]).arg(base.join("root/.")).arg(root.path());
         succeed(&mut copy)?;
@@ -71,13 +76,13 @@ pub(crate) fn clean(command: &mut Command) {
     command.env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
 }
 
-/// The folder of Debian's base, fetched if it is not there.
-fn debian_base() -> Result<PathBuf, Failure> {
+/// The folder of Debian's base with these packages, fetched if it is not there.
+fn debian_base(packages: &[&str]) -> Result<PathBuf, Failure> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = given.or_else(|| Some(home?.join(".cache")));
     let cache = cache.ok_or_else(|| Failure::Skipped("set HOME or XDG_CACHE_HOME".to_owned()))?;
-    let base = cache.join("tidegate-tests").join(format!("debian-{DEBIAN}"));
+    let base = cache.join("tidegate-tests").join([&["debian", DEBIAN][..], packages].concat().join("-"));
     if base.join(STAMP).is_file() {
         return Ok(base);
     }
@@ -86,7 +91,11 @@ fn debian_base() -> Result<PathBuf, Failure> {
     let _ = fs::remove_dir_all(&base);
     fs::create_dir_all(&base)?;
     let mut debootstrap = Command::new("debootstrap");
-    debootstrap.args(["--variant=minbase", DEBIAN]).arg(base.join("root"));
+    debootstrap.arg("--variant=minbase");
+    if !packages.is_empty() {
+        debootstrap.arg(format!("--include={}", packages.join(",")));
+    }
+    debootstrap.arg(DEBIAN).arg(base.join("root"));
     succeed(&mut debootstrap).map_err(|failure| {
         Failure::Skipped(format!("debootstrap cannot fetch the base of Debian: {failure}"))
     })?;

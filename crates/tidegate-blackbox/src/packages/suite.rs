@@ -1,6 +1,6 @@
 //! The table of the parts.
 
-use super::{archive, deploy_files, image, reproduction, rolling_update};
+use super::{archive, debian, deploy_files, image, reproduction, rolling_update};
 use crate::trial::{Pace, Repetition, Trial};
 
 macro_rules! parts {
@@ -20,6 +20,10 @@ macro_rules! parts {
 pub const PARTS: &[Trial] = parts! {
     "archive" archive::run:
         "the archive in a root with Debian's base and nothing else: verified, unpacked, serving";
+    "debian" debian::run:
+        "the package of Debian in a root of its own: looked at, installed, serving, removed";
+    "debian-service" debian::run_service:
+        "the service of the package under a running systemd: started, watched, replaced under load";
     "image" image::run:
         "the image by its own layout: built, started read-only as its user, answering its health check";
     "reproduction" reproduction::run:
