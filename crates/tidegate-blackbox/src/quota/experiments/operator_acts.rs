@@ -96,7 +96,12 @@ fn block(context: &RunContext, times: u32, findings: &mut Findings) -> Result<()
                 judge(&name, &delays, at_most, findings);
             } else {
                 let worst = 1e3 * delays.iter().copied().fold(0.0, f64::max);
-                findings.shown(&name, worst, "ms", "a block that another daemon lifts lasts to its end there");
+                findings.shown(
+                    &name,
+                    worst,
+                    "ms",
+                    "a block that another daemon lifts lasts to its end there",
+                );
             }
         }
     }
