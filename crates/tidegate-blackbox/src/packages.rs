@@ -10,7 +10,7 @@
 //! - `debian`: the package of Debian, in a root and under a running systemd
 //! - `image`: the image for containers, as its own root and by `buildah`
 //! - `reproduction`: everything made again in another folder, compared byte by byte
-//! - `deploy_files`: what the gate leaves out of the files of `deploy`
+//! - `deploy_files`: checks of the files of `deploy` that the gate leaves out
 //! - `rolling_update`: the chart's fleet replaced under calls, with `balancer` and `rendered_chart`
 //! - `root`, `container`: a folder as the root of processes, alone and as a runtime confines it
 //! - `served`: a daemon in such a root

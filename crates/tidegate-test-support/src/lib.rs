@@ -6,7 +6,7 @@
 //! | [`ChildProcess`] | a process that is stopped, by its id, when the test ends |
 //! | [`RedisServer`] | a Redis server on a free port of loopback |
 //! | [`fetched`] | a program that the gate fetches from a registry |
-//! | `manifests` | what Helm and kustomize make of files of `deploy` |
+//! | `manifests` | files of `deploy` as Helm and kustomize render them |
 //! | [`SplitMix64`] | numbers that a seed determines |
 //! | [`until`], `eventually` | waiting for a condition that announces nothing |
 //! | [`MachineInstant`] | time as a busy machine passes it |

@@ -1,5 +1,5 @@
-//! What Helm and kustomize make of the files of `deploy`, and what the schemas of Kubernetes say of
-//! it.
+//! The files of `deploy` as Helm and kustomize render them, and the complaints of the schemas of
+//! Kubernetes.
 //!
 //! Helm, kustomize and the schemas are Python packages that the gate fetches. Each function starts
 //! one process for all its requests, since the libraries take half a second to load.

@@ -1,5 +1,5 @@
-//! What the gate leaves out of the files of `deploy`: every version of Kubernetes, the objects of
-//! the Prometheus operator, and the chart as it is given away.
+//! Checks of the files of `deploy` that the gate leaves out: every version of Kubernetes, the
+//! objects of the Prometheus operator, and the chart as it is given away.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -98,7 +98,7 @@ fn is_monitor(object: &Value) -> bool {
 
 fn is_the_folder(context: &RunContext) -> AttackResult {
     let archive = context.artifact(".tgz")?;
-    // What is given away from a tree with changes says so in its version.
+    // The version of a chart from a tree with changes ends in `-dirty`.
     let compared = |chart: &Path| -> Result<String, Failure> {
         let objects = objects(chart, "{}")?;
         let version = &objects[0]["metadata"]["labels"]["app.kubernetes.io/version"];

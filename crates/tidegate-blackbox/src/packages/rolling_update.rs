@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Users, each of which stays far below the limits of the example policy.
 const USERS: usize = 200;
 
-/// What the callers saw.
+/// The answers that callers got.
 #[derive(Debug, Default)]
 struct CallCounts {
     /// Admitted calls of each user.

@@ -22,7 +22,7 @@ const ENVOY: &str = "compose/envoy/envoy.yaml";
 /// The names of the services that run the daemon.
 const DAEMONS: [&str; 2] = ["tidegate-1", "tidegate-2"];
 
-/// What the schema of compose files says of a file.
+/// The complaints of the schema of compose files about a file; empty if it has none.
 fn schema_complaints(file: &str, test: &str) -> Option<String> {
     let check = fetched_or_skip("kubernetes", "bin/check-jsonschema", test)?;
     let mut command = Command::new(check);

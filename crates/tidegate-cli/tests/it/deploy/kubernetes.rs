@@ -19,7 +19,7 @@ use crate::gateways::tools::{find_or_skip, skip};
 
 const CHART: &str = "helm/tidegate";
 
-/// The tests of this file need the set of packages.
+/// Says that a test did not run because a set of packages is missing.
 fn is_missing(set: &str, test: &str) {
     skip(test, &format!("{set} is not installed; `cargo xtask test` installs it"));
 }
@@ -32,7 +32,7 @@ fn value_files() -> Vec<PathBuf> {
     files
 }
 
-/// What each value file makes of the chart; `None` without Helm.
+/// The chart rendered with each value file; `None` without Helm.
 fn charts(test: &str) -> Option<Vec<Rendering>> {
     let files = value_files();
     let request =
@@ -109,7 +109,7 @@ fn all_renderings(test: &str) -> Option<Vec<Rendering>> {
     Some(all)
 }
 
-/// What the strict schemas say.
+/// The complaints of the strict schemas.
 fn schema_complaints(renderings: &[Rendering]) -> Vec<String> {
     let requests: Vec<_> =
         renderings.iter().map(|rendering| complaints_request(&rendering.objects)).collect();

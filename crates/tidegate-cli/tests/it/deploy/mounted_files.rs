@@ -1,4 +1,5 @@
-//! What a pod mounts: a `ConfigMap` that the kubelet exchanges, and a volume that cannot be written.
+//! The folders of a pod: a `ConfigMap` that the kubelet exchanges, and a volume that cannot be
+//! written.
 
 use std::fs;
 use std::net::TcpStream;
