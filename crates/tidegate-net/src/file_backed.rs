@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn a_secret_that_the_kubelet_exchanges_is_renewed() {
         let folder = TemporaryFolder::new();
-        // The kubelet writes a new folder, puts a link to it over `..data`, and removes the old one.
+        // The kubelet writes a new folder, puts a link to it over `..data`, and removes the old
+        // folder.
         let exchange = |version: &str, text: &str| {
             fs::create_dir(folder.join(version)).unwrap();
             fs::write(folder.join(version).join("token"), text).unwrap();

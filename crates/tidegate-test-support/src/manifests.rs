@@ -25,8 +25,8 @@ pub fn ask_kubernetes_tools(requests: &[Value]) -> Option<Vec<Value>> {
     let python = fetched("kubernetes", "bin/python")?;
     let mut command = Command::new(python);
     command.args(["-c", include_str!("manifests/kubernetes.py")]);
-    let lines: String = requests.iter().map(|request| format!("{request}\n")).collect();
-    let answers = answers(&mut command, lines);
+    let lines: Vec<String> = requests.iter().map(Value::to_string).collect();
+    let answers = answers(&mut command, lines.join("\n") + "\n");
     assert_eq!(answers.len(), requests.len(), "one answer for each request");
     Some(answers)
 }

@@ -1,5 +1,7 @@
 //! The Helm chart in an archive, as `helm package` makes it.
 
+use std::fmt::Write;
+
 use super::file_tree::{FileTree, READABLE, gzipped};
 use super::identity::Identity;
 use crate::checkout;
@@ -28,7 +30,7 @@ fn described(text: &str, version: &str) -> Result<String, String> {
     for line in text.lines() {
         match line.split_once(':') {
             Some((key @ ("version" | "appVersion"), _)) => {
-                described.push_str(&format!("{key}: \"{version}\"\n"));
+                let _ = writeln!(described, "{key}: \"{version}\"");
                 replaced += 1;
             }
             _ => described.extend([line, "\n"]),

@@ -54,7 +54,7 @@ impl ArtifactFolder {
     pub(super) fn finish(mut self) -> Result<(usize, usize), String> {
         let mut lines: Vec<&str> = self.sums.lines().collect();
         lines.sort_unstable_by_key(|line| line.split_once("  ").map(|(_, name)| name));
-        let text = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let text = lines.join("\n") + "\n";
         let sums = self.folder.join(checksum::FILE);
         fs::write(&sums, &text).map_err(|error| format!("{}: {error}", sums.display()))?;
         println!("\n{}:\n{text}", self.folder.display());

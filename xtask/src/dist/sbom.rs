@@ -1,4 +1,4 @@
-//! The bill of materials: every crate in the binary, as CycloneDX lists them.
+//! The bill of materials: every crate in the binary, as `CycloneDX` lists them.
 
 use std::fs;
 

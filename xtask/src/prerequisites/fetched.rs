@@ -1,6 +1,6 @@
 //! Programs that are not installed into the system: Envoy, Helm, kustomize, schemas, and clients in
-//! Python and JavaScript, from their registries; and promtool, out of Debian's package of Prometheus, of which nothing
-//! else is needed.
+//! Python and JavaScript, from their registries; and promtool, out of Debian's package of
+//! Prometheus, of which nothing else is needed.
 //!
 //! Each set is installed into a folder of its own below `tidegate-tests` in the user's cache, where
 //! it outlives `cargo clean` and touches nothing of the system. A file says which versions are

@@ -46,11 +46,14 @@ impl ImageStorage {
         command
     }
 
-    /// Builds the folder's Dockerfile at the clock of 1970; the id of the image.
-    fn build(&self, folder: &Path) -> Result<String, Failure> {
+    /// Builds the folder's Dockerfile at the clock of 1970; the description of the image.
+    fn build(&self, folder: &Path) -> Result<Value, Failure> {
         let mut build = self.buildah();
         build.args(["bud", "--quiet", "--isolation", "chroot", "--format", "docker", "--timestamp", "0"]);
-        text(build.args(["--no-cache", "--tag", NAME]).arg(folder)).map(|id| id.trim().to_owned())
+        succeed(build.args(["--no-cache", "--tag", NAME]).arg(folder))?;
+        let inspected = text(self.buildah().args(["inspect", "--type", "image", NAME]))?;
+        serde_json::from_str(&inspected)
+            .map_err(|error| Failure::Unfinished(format!("buildah inspect: {error}")))
     }
 }
 
@@ -58,11 +61,11 @@ impl ImageStorage {
 pub(super) fn same_image(root: &RootFolder, config: &Value) -> AttackResult {
     let storage = ImageStorage::new()?;
     let context = build_context(root)?;
-    let (first, second) = (storage.build(context.path())?, storage.build(context.path())?);
-    require!(first == second, "two builds are different images: {first}, {second}")?;
-    let inspected = text(storage.buildah().args(["inspect", "--type", "image", NAME]))?;
-    let inspected: Value = serde_json::from_str(&inspected)
-        .map_err(|error| Failure::Unfinished(format!("buildah inspect: {error}")))?;
+    let (first, inspected) = (storage.build(context.path())?, storage.build(context.path())?);
+    // The rest of a description has the id of the container that built it, which is drawn.
+    let layers = |image: &Value| image["OCIv1"]["rootfs"]["diff_ids"].clone();
+    let (one, other) = (layers(&first), layers(&inspected));
+    require!(one.is_array() && one == other, "two builds have different layers: {one}, {other}")?;
     let (built, ours) = (&inspected["Docker"]["config"], &config["config"]);
     let differing: Vec<String> = SETTINGS
         .iter()

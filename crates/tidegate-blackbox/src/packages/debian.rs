@@ -54,7 +54,7 @@ pub(super) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), F
 }
 
 fn lintian(package: &Path) -> AttackResult {
-    let ran = ran(Command::new("lintian").arg("--no-tag-display-limit").arg(package))?;
+    let ran = ran(Command::new("lintian").args(["--tag-display-limit", "0"]).arg(package))?;
     let errors: Vec<&str> = ran.output.lines().filter(|line| line.starts_with("E:")).collect();
     require!(errors.is_empty() && ran.is_success, "{}", ran.output)?;
     let warnings = ran.output.lines().filter(|line| line.starts_with("W:")).count();

@@ -11,6 +11,7 @@ use super::rendered_chart::{ask, chart_folder, objects};
 use crate::attack::{AttackResult, Failure, RunContext, require};
 use crate::findings::Findings;
 
+#[expect(clippy::unnecessary_wraps, reason = "the signature of a part")]
 pub(super) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
     findings.claimed("each value file fits the strict schemas of every version", fits_every_version());
     findings.claimed("each ServiceMonitor fits the model of the Prometheus operator", fits_the_operator());
@@ -71,8 +72,8 @@ fn operator_complaints(monitors: &[Value]) -> AttackResult {
         )
     })?;
     let folder = tidegate_test_support::TemporaryFolder::new();
-    let lines: String = monitors.iter().map(|monitor| format!("{monitor}\n")).collect();
-    let input = std::fs::File::open(folder.write("monitors.json", &lines))?;
+    let lines: Vec<String> = monitors.iter().map(Value::to_string).collect();
+    let input = std::fs::File::open(folder.write("monitors.json", &(lines.join("\n") + "\n")))?;
     let output = Command::new(python).args(["-c", OPERATOR]).stdin(input).output()?;
     require!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -50,7 +50,7 @@ pub(super) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), F
                 findings.shown("memory at the start", mebibytes, "MiB", "");
             }
             findings.claimed("it answers as its user, read-only, without capabilities", refuses(&container));
-            findings.claimed("it ends on SIGTERM as the first process", container.end());
+            findings.claimed("it ends on SIGTERM", container.end());
         }
         Err(failure) => findings.claimed("it runs as a process in its own root", Err(failure)),
     }

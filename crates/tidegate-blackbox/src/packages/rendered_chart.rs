@@ -78,8 +78,8 @@ impl RenderedFleet {
         Self { pre_stop: Duration::ZERO, ..self }
     }
 
-    /// The policy for a daemon of this machine: free ports of loopback, this Redis, and no tokens. A
-    /// store that is slow because the machine is busy does not count as away.
+    /// The policy for a daemon of this machine: free ports of loopback, this Redis, and no tokens.
+    /// A store that is slow because the machine is busy does not count as away.
     pub(super) fn policy(&self, redis: &str) -> String {
         let mut policy = self.policy.clone();
         policy["store"]["urls"] = json!([redis]);

@@ -127,7 +127,9 @@ fn update(
         // Relaxed: the callers only have to see it at some time.
         is_over.store(true, Ordering::Relaxed);
         let mut counts = CallCounts::default();
-        callers.into_iter().for_each(|thread| counts.add(thread.join().expect("no panic")));
+        for thread in callers {
+            counts.add(thread.join().expect("no panic"));
+        }
         if let Some(failure) = failure {
             return Err(failure);
         }

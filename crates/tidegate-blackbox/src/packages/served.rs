@@ -26,8 +26,8 @@ pub(super) struct ServedDaemon {
     addresses: BTreeMap<String, String>,
     /// Everything that it printed on standard output until it served.
     pub(super) printed: String,
-    /// When it was started.
-    pub(super) began: Instant,
+    /// The time from its start until it printed its addresses.
+    pub(super) served_after: Duration,
 }
 
 impl ServedDaemon {
@@ -52,13 +52,19 @@ impl ServedDaemon {
                 let _ = sender.send(line);
             }
         });
-        let mut daemon = Self { process, addresses: BTreeMap::new(), printed: String::new(), began };
+        let mut daemon = Self {
+            process,
+            addresses: BTreeMap::new(),
+            printed: String::new(),
+            served_after: Duration::ZERO,
+        };
         loop {
             match lines.recv_timeout(START_MAX.saturating_sub(began.elapsed())) {
                 Ok(line) => {
                     daemon.note(&line);
                     // The line below the addresses.
                     if line.trim_start().starts_with("store ") {
+                        daemon.served_after = began.elapsed();
                         break;
                     }
                 }

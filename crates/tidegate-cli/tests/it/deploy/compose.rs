@@ -168,8 +168,8 @@ impl Topology {
         for name in DAEMONS {
             let addresses = [free_address(), free_address(), free_address()];
             let mut policy = replaced(&text(POLICY), "redis://redis:6379", &redis.url());
-            // However slow this machine is, nothing flows back while ten calls are made, and the store
-            // does not count as away.
+            // However slow this machine is, nothing flows back while ten calls are made, and the
+            // store does not count as away.
             policy = replaced(&policy, "rate: 5/m", "rate: 5/h");
             policy = replaced(&policy, "members: 2", "members: 2, deadline: 10s");
             let places = ["0.0.0.0:8080", "0.0.0.0:8081", "127.0.0.1:8082"];

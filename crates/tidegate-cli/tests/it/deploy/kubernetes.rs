@@ -1,5 +1,5 @@
-//! The chart and the kustomizations: rendered by the libraries of Helm and kustomize, checked by the
-//! strict schemas of Kubernetes, and asked at their probes.
+//! The chart and the kustomizations: rendered by the libraries of Helm and kustomize, checked by
+//! the strict schemas of Kubernetes, and asked at their probes.
 
 use std::fs;
 use std::path::PathBuf;

@@ -31,7 +31,7 @@ pub(super) struct Rendering {
     pub(super) policy: Value,
 }
 
-/// A text at a JSON pointer; empty if there is none.
+/// A text at a JSON pointer; empty without one.
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
