@@ -121,6 +121,12 @@ fn make(options: &DistOptions) -> Result<bool, String> {
     let mut artifacts = ArtifactFolder::prepare(&options.out.clone().unwrap_or_else(default_folder))?;
     let chosen = if options.targets.is_empty() { &TARGETS[..] } else { &options.targets[..] };
     let (binaries, failed) = build(chosen, &identity, &mut artifacts);
+    if binaries.is_empty() {
+        for error in &failed {
+            println!("FAILED: {error}");
+        }
+        return Err("no target could be built, so nothing is given away".to_owned());
+    }
     let here = binaries.iter().find(|binary| binary.target.runs_here());
     let generated = GeneratedFiles::write(here.map(|binary| binary.path.as_path()))?;
     for binary in &binaries {
@@ -134,7 +140,7 @@ fn make(options: &DistOptions) -> Result<bool, String> {
     for error in &failed {
         println!("FAILED: {error}");
     }
-    Ok(failed.is_empty() && !binaries.is_empty() && (skipped == 0 || !options.is_strict))
+    Ok(failed.is_empty() && (skipped == 0 || !options.is_strict))
 }
 
 /// Builds the targets. Those that cannot be built on this machine are skipped; the errors are of

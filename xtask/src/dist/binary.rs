@@ -76,7 +76,9 @@ pub(super) fn build(
     command.args(["--locked", "--profile", PROFILE, "--package", PACKAGE, "--bin", PROGRAM]);
     command.args(["--features", FEATURES, "--target", target.triple]);
     command.env("CARGO_TARGET_DIR", build_folder(linkage));
-    command.env(COMMIT_VARIABLE, &identity.commit).env(EPOCH_VARIABLE, identity.epoch.to_string());
+    // mimalloc writes the date of its build into the program. One for all commits: the date of the
+    // commit would compile it, and all that is above it, anew for each.
+    command.env(COMMIT_VARIABLE, &identity.commit).env(EPOCH_VARIABLE, "0");
     // Symbols are for debuggers; a panic names its file and line without them. For the program
     // alone: its dependencies are compiled as for every build with this profile.
     command.args(["--", "-C", "strip=symbols"]);

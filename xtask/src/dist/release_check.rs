@@ -100,7 +100,7 @@ fn publish_order(members: &[Member]) -> Result<Vec<String>, String> {
     while !left.is_empty() {
         let is_ready =
             |member: &&Member| !member.needs.iter().any(|name| left.iter().any(|other| other.name == *name));
-        let Some(index) = left.iter().position(|member| is_ready(member)) else {
+        let Some(index) = left.iter().position(is_ready) else {
             let names: Vec<&str> = left.iter().map(|member| &*member.name).collect();
             return Err(format!("these crates need each other: {}", names.join(", ")));
         };

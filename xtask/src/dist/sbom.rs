@@ -1,11 +1,18 @@
 //! The bill of materials: every crate in the binary, as `CycloneDX` lists them.
+//!
+//! The tool sees the features that any member of the workspace turns on, and so lists crates that
+//! the command is never linked with. Those that `cargo tree` does not know are taken out: nobody
+//! should look for a fault in them.
 
+use std::collections::BTreeSet;
 use std::fs;
+
+use serde_json::Value;
 
 use super::binary::{FEATURES, PACKAGE};
 use super::identity::{EPOCH_VARIABLE, Identity};
 use super::targets::ReleaseTarget;
-use crate::cargo::{cargo, succeeds};
+use crate::cargo::{cargo, output_of, succeeds};
 use crate::{checkout, prerequisites};
 
 /// The name of the file that `cargo cyclonedx` writes beside each manifest, without its ending.
@@ -24,7 +31,49 @@ pub(super) fn of_target(target: ReleaseTarget, identity: &Identity) -> Result<Ve
     if !is_written {
         return Err("`cargo cyclonedx` failed".to_owned());
     }
-    text.map(|text| without_paths(&text).into_bytes())
+    let mut bill: Value = serde_json::from_str(&without_paths(&text?))
+        .map_err(|error| format!("the bill of materials is no JSON: {error}"))?;
+    let tree = output_of(&mut cargo(&[
+        "tree",
+        "--locked",
+        "--package",
+        PACKAGE,
+        "--features",
+        FEATURES,
+        "--target",
+        target.triple,
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+    ]))?;
+    keep_only(&mut bill, &tree);
+    serde_json::to_vec_pretty(&bill).map_err(|error| format!("the bill of materials: {error}"))
+}
+
+/// Keeps the components that `tree` lists as `name vVERSION`, and what the bill says of them.
+fn keep_only(bill: &mut Value, tree: &str) {
+    let crates: BTreeSet<String> = tree
+        .lines()
+        .filter_map(|line| line.split_once(" v"))
+        .map(|(name, rest)| format!("{name} {}", rest.split_whitespace().next().unwrap_or_default()))
+        .collect();
+    let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let mut kept = BTreeSet::from([text(&bill["metadata"]["component"], "bom-ref")]);
+    if let Some(components) = bill["components"].as_array_mut() {
+        components.retain(|component| {
+            let name = format!("{} {}", text(component, "name"), text(component, "version"));
+            crates.contains(&name)
+        });
+        kept.extend(components.iter().map(|component| text(component, "bom-ref")));
+    }
+    let Some(dependencies) = bill["dependencies"].as_array_mut() else { return };
+    dependencies.retain(|dependency| kept.contains(&text(dependency, "ref")));
+    for dependency in dependencies {
+        if let Some(needed) = dependency.get_mut("dependsOn").and_then(Value::as_array_mut) {
+            needed.retain(|needed| needed.as_str().is_some_and(|needed| kept.contains(needed)));
+        }
+    }
 }
 
 /// The bill of the command. The tool writes one beside each manifest of the workspace; all of them
@@ -50,4 +99,30 @@ fn collected(target: ReleaseTarget) -> Result<String, String> {
 /// The bill with the name of the project in the place of the folder of the checkout.
 fn without_paths(text: &str) -> String {
     text.replace(&checkout::root().display().to_string(), "/tidegate")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn crates_that_the_command_is_not_linked_with_are_not_in_the_bill() {
+        let component = |name: &str| json!({ "name": name, "version": "1.0.0", "bom-ref": name });
+        let mut bill = json!({
+            "metadata": { "component": { "bom-ref": "cli" } },
+            "components": [component("bytes"), component("axum")],
+            "dependencies": [
+                { "ref": "cli", "dependsOn": ["bytes", "axum"] }, { "ref": "axum", "dependsOn": ["bytes"] },
+                { "ref": "bytes" },
+            ],
+        });
+        keep_only(&mut bill, "tidegate-cli v0.1.0 (/w)\nbytes v1.0.0\naxum v0.9.0\n");
+        assert_eq!(bill["components"], json!([component("bytes")]));
+        assert_eq!(
+            bill["dependencies"],
+            json!([{ "ref": "cli", "dependsOn": ["bytes"] }, { "ref": "bytes" }])
+        );
+    }
 }
