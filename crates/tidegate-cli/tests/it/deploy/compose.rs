@@ -70,7 +70,7 @@ fn the_policy_of_the_compose_file_is_valid_without_a_warning_and_envoy_accepts_i
     let (is_accepted, said) = accepts(deploy(ENVOY).to_str().unwrap());
     assert!(is_accepted, "{said}");
     let folder = TemporaryFolder::new();
-    let wrong = folder.write("envoy.yaml", &text(ENVOY).replace("lb_policy:", "lb_polcy:"));
+    let wrong = folder.write("envoy.yaml", text(ENVOY).replace("lb_policy:", "lb_polcy:"));
     let (is_accepted, said) = accepts(wrong.to_str().unwrap());
     assert!(!is_accepted && said.contains("lb_polcy"), "{said}");
 }
@@ -176,7 +176,7 @@ impl Topology {
             for (from, to) in places.iter().zip(&addresses) {
                 policy = replaced(&policy, from, to);
             }
-            let policy = folder.write(&format!("{name}.yaml"), &policy);
+            let policy = folder.write(format!("{name}.yaml"), &policy);
             let mut command = tidegate();
             command.current_dir(folder.path());
             for word in words(&compose["services"][name], "/command") {
@@ -219,7 +219,7 @@ impl Topology {
     /// Decisions that a daemon has taken for the namespace of callers.
     fn decisions(&self, daemon: usize) -> u64 {
         let answer = send(&self.admin[daemon], "GET", "/metrics", &[], b"");
-        let page = answer.text().to_owned();
+        let page = answer.text().clone();
         let lines = page.lines().filter(|line| line.starts_with("tidegate_decisions_total{"));
         let lines = lines.filter(|line| line.contains("namespace=\"api\""));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()

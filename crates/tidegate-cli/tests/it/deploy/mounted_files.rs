@@ -137,7 +137,7 @@ fn a_volume_that_is_read_only_or_of_another_user_is_named_with_the_fix() {
     let folder = TemporaryFolder::new();
     let volume = folder.join("volume");
     fs::create_dir(&volume).unwrap();
-    let policy = folder.write("tidegate.yaml", &single_policy(&volume));
+    let policy = folder.write("tidegate.yaml", single_policy(&volume));
     let daemon = tidegate().get_program().to_owned();
     // In a mount namespace of its own; `$1` is the volume.
     let script = "mount -t tmpfs -o ro none \"$1\" && shift && exec \"$@\"";

@@ -48,7 +48,7 @@ impl RenderedDaemon {
             path.replace("/var/lib/tidegate", folder.path().to_str().unwrap())
         });
         write_secrets(&rendering.policy, &made);
-        let config = folder.write("tidegate.yaml", &serde_json::to_string(&policy).unwrap());
+        let config = folder.write("tidegate.yaml", serde_json::to_string(&policy).unwrap());
         let arguments = list(rendering.container(), "/args").iter().map(|word| word.as_str().unwrap());
         let mut command = tidegate();
         command.current_dir(folder.path());

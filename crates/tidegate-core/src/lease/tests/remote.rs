@@ -30,7 +30,8 @@ fn drawn(seed: u64) -> RemoteWorld {
     let most = [4, 4, 4, 12][chance.below(4) as usize];
     let envoys = 1 + chance.below(most);
     let daemons = 1 + chance.below(3);
-    let algorithm = if seed % 8 == 0 { a_minute(1 + chance.below(40), 16) } else { bucket(rate, burst) };
+    let algorithm =
+        if seed.is_multiple_of(8) { a_minute(1 + chance.below(40), 16) } else { bucket(rate, burst) };
     let mut world = RemoteWorld::new(algorithm, envoys as usize, daemons as usize, seed);
     let mut often = |most: u64| if chance.below(2) == 0 { 0 } else { chance.below(most) };
     world = world.with(Troubles {
