@@ -18,7 +18,11 @@ pub(crate) fn root() -> &'static Path {
 
 /// The files that people write, in the order of their paths.
 pub(crate) fn files() -> Result<BTreeSet<PathBuf>, String> {
-    let root = root();
+    files_below(root())
+}
+
+/// The same of another checkout.
+pub(crate) fn files_below(root: &Path) -> Result<BTreeSet<PathBuf>, String> {
     let mut files = BTreeSet::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -1,8 +1,8 @@
 //! The rules for English that a program can check, in comments, messages and documents.
 //!
-//! A comment sentence does not begin with a question word used as a noun, two phrases of ours are
-//! not used at all, and comment lines have at most [`COLUMNS`] columns. Code blocks in comments,
-//! tables and lines with an address are left alone.
+//! A comment sentence does not begin with a question word used as a noun, and two phrases of ours
+//! are not used at all. A sentence has "of" at most three times, and comment lines have at most
+//! [`COLUMNS`] columns. Code blocks in comments, tables and lines with an address are left alone.
 
 use std::fs;
 
@@ -12,6 +12,7 @@ use comment_lines::{CommentLine, Syntax};
 
 mod comment_lines;
 mod phrases;
+mod sentences;
 
 /// Columns of a comment line at most, indentation included.
 const COLUMNS: usize = 100;
@@ -65,6 +66,11 @@ fn hits_in(file: &str, text: &str, syntax: Syntax) -> Vec<Hit> {
     };
     for (index, pattern, line) in phrases::unwanted(text, syntax) {
         add(index + 1, pattern, line);
+    }
+    for paragraph in sentences::paragraphs(text, syntax) {
+        for (index, sentence) in sentences::with_many_of(&paragraph) {
+            add(index + 1, sentences::MANY_OF, &sentence);
+        }
     }
     for line in comment_lines::of(text, syntax) {
         let CommentLine { index, text, is_prose, .. } = line;

@@ -9,12 +9,14 @@ mod cargo;
 mod checkout;
 mod compilers;
 mod dist;
+mod documents;
 mod feature_sets;
 mod gate;
 mod instructions;
 mod language;
 mod layers;
 mod lines;
+mod markdown;
 mod module_tree;
 mod notices;
 mod packages;
@@ -50,6 +52,8 @@ usage: cargo xtask COMMAND
   instructions
               count instructions and allocations of the paths that must stay quick under valgrind, and compare them
               with crates/tidegate-bench/instructions.txt; with --bless, write that file
+  documents   compare the sizes of the pages with their bounds, and list what they promised to users and no longer say;
+              with --promises-of FOLDER, print what the pages of that checkout promise
   language    list the lines of comments and messages that break the rules for English
   acceptance  run the suite of the next argument, which takes minutes and goes on where it was interrupted; without
               one, list the suites with their times
@@ -74,6 +78,8 @@ fn main() -> ExitCode {
         ["layering"] => layers::run(),
         ["instructions"] => instructions::run_check(),
         ["instructions", "--bless"] => instructions::bless(),
+        ["documents"] => documents::run(),
+        ["documents", "--promises-of", folder] => documents::print_promises(folder),
         ["language"] => language::check(),
         ["sleeps"] => list_sleeps(),
         ["lines"] => lines::print(),

@@ -1,5 +1,5 @@
-//! The public API of every library that promises one, one item a line, held against the list of it
-//! that is committed: a change that users of a crate would notice shows in the diff of its commit.
+//! The public API of every library that promises one, one item a line, held against its committed
+//! list: a change that users of a crate would notice shows in the diff of its commit.
 //!
 //! The list is made of what rustdoc says as JSON. The form of that JSON belongs to one version of
 //! Rust, so the version is fixed, as is the version of the crate `public-api` that reads it. The

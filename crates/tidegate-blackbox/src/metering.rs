@@ -191,8 +191,8 @@ fn look(
     Ok(())
 }
 
-/// Waits until nothing is under way, and compares all rows: of the lists, of the page of each
-/// tenant, and of the metrics.
+/// Waits until nothing is under way, and compares all rows: in the lists, on the page of each
+/// tenant, and in the metrics.
 fn compare(daemon: &Daemon<'_>, ledger: &Ledger) -> Result<Vec<String>, Failure> {
     let mut pages = UsagePages::open(daemon.admin()?)?;
     let began = Instant::now();

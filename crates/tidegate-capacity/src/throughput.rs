@@ -164,8 +164,8 @@ impl Throughput {
         Some(self.opens(at, now)?.min(turn?))
     }
 
-    /// Whether less than half is left of the ceiling of each of so many members, and as much was
-    /// used in the last second: after a step back of the clock the levels are not known.
+    /// Whether each of so many members has less than half of its ceiling left and has used as much
+    /// in the last second: after a step back of the clock the levels are not known.
     #[inline]
     pub(crate) fn is_pressed(&self, members: usize, now: Timestamp) -> bool {
         let half = self.rates.ceiling / 2;

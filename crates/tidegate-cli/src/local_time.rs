@@ -31,8 +31,8 @@ impl LocalTime {
         self.zoned(at_ms).strftime("%H:%M").to_string()
     }
 
-    /// Hour and minute of an instant of the day of `now_ms`, with the date of another day: `14:05`,
-    /// or `28 Nov, 14:05`.
+    /// Hour and minute of an instant, with the date unless the instant is on the day of `now_ms`:
+    /// `14:05`, or `28 Nov, 14:05`.
     pub(crate) fn day_clock(&self, at_ms: i64, now_ms: i64) -> String {
         let at = self.zoned(at_ms);
         let is_today = at.date() == self.zoned(now_ms).date();

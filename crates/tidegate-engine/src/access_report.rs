@@ -14,7 +14,8 @@ pub struct AccessCharge {
     pub left: Units,
 }
 
-/// The state of the partition of one access: of a table, or of an index that a write changes.
+/// The state of the partition that one access is for: in a table, or in an index that a write
+/// changes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AccessReport {

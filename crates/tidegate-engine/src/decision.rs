@@ -117,7 +117,7 @@ impl<'a> Refused<'a> {
         self.as_read().map_or(Plane::Limits, Refusal::plane)
     }
 
-    /// The part of it that speaks of the limit that binds longest; of a batch, of its first one.
+    /// The part of it about the limit that binds longest; for a batch, about its first request.
     pub fn view(&self) -> RefusalView<'_> {
         self.as_read().map_or_else(|unread| unread.view(), Refusal::view)
     }

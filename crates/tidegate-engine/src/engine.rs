@@ -580,9 +580,8 @@ impl Engine {
         })
     }
 
-    /// The load level of a resource of this name, and the admission cursor of a namespace there, in
-    /// the most important class of which its requests are shed; `None` if the overload plane has no
-    /// such resource.
+    /// The load level of a resource of this name, and the cursor of a namespace there, in the most
+    /// important class whose requests are shed; `None` if the overload plane has no such resource.
     pub fn load_of(&self, resource: &str, namespace: &str) -> Option<(LoadLevel, Cursor)> {
         let (overload, resource) = self.known_resource(Some(resource)).ok()?;
         let owner = self.gate(namespace).map_or(Owner::NONE, |gate| gate.owner());

@@ -1,11 +1,11 @@
 //! The meter: the use of requests by namespace, tenant, feature and resource, in rows that add up.
 //!
-//! A request is offered once and has one outcome. It counts in four rows: of its namespace, of its
-//! tenant, of its feature and of its resource, each by class. The rows of each kind add up to the
-//! total: there are rows for requests that name no tenant, no feature or no resource, and for all
-//! that have no row of their own. `offered = sum of outcomes + under way` holds in every row at
-//! every instant; between threads that count, rows of different kinds differ by at most what those
-//! threads are counting.
+//! A request is offered once and has one outcome. It counts in four rows: for its namespace,
+//! tenant, feature and resource, each by class. The rows of each kind add up to the total: there
+//! are rows for requests that name no tenant, no feature or no resource, and for all that have no
+//! row of their own. `offered = sum of outcomes + under way` holds in every row at every instant;
+//! between threads that count, rows of different kinds differ by at most what those threads are
+//! counting.
 //!
 //! Tenants are tracked in a bounded number of rows (`tenant_census.rs`). A row that makes room is
 //! added to `other` of its namespace, with all that is counted of its requests later: sums never

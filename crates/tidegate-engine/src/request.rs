@@ -72,8 +72,8 @@ pub struct Request<'a> {
     /// place, also if this instant is earlier, or has passed.
     pub may_wait_until: Option<Timestamp>,
     /// The memory in bytes that its caller holds while it waits, such as the head of an HTTP
-    /// request and the buffers of its connection; the waiting room bounds the sum of these and of
-    /// the copies that the engine makes. Default 0.
+    /// request and the buffers of its connection; the waiting room bounds the sum of these bytes
+    /// and the engine's own copies. Default 0.
     pub waiting_bytes: usize,
     /// Its connection, if other requests may wait on the same one, as over HTTP/2: the memory of it
     /// counts beside `waiting_bytes`, once, as long as any request of the connection waits. Default

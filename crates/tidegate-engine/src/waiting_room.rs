@@ -211,7 +211,7 @@ impl Room {
         self.state().room.queue(resource).map_or_else(Vec::new, |queue| queue.waiting().collect())
     }
 
-    /// The counters of each class of the fair queue of a resource, in the order of [`Class::ALL`];
+    /// The counters of each class in the fair queue of a resource, in the order of [`Class::ALL`];
     /// `None` if it has none.
     pub(crate) fn queue_counts(&self, resource: ResourceId) -> Option<[QueueCounts; Class::ALL.len()]> {
         let state = self.state();

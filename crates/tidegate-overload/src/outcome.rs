@@ -289,7 +289,7 @@ impl ClassStats {
     }
 
     /// The requests that were refused because of the load: by the cursor or the delay of the queue,
-    /// ahead of the pace, or for want of a place, of a stream or of room to wait.
+    /// ahead of the pace, or because no place, stream or room to wait was free.
     pub const fn refused_by_load(&self) -> u64 {
         self.count(OfferOutcome::Shed)
             + self.count(OfferOutcome::QueueDelay)

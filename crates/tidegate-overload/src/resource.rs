@@ -369,9 +369,9 @@ impl Resource {
         self.namespaces.cursor(level.namespace()).sheds(level)
     }
 
-    /// The rank of a request of this level, if it is one of the least important that the cursor of
-    /// its namespace lets in, and the namespace asks for more than its part: if it must wait, it is
-    /// the first to be shed by the queue.
+    /// The rank of a request of this level, if the cursor of its namespace lets it in among the
+    /// least important, and the namespace asks for more than its part: if it must wait, it is the
+    /// first to be shed by the queue.
     pub fn marginal_rank(&self, level: RequestLevel) -> Option<MarginalRank> {
         let (end, cursor) = self.namespaces.marginal(level.namespace(), level.class());
         MarginalRank::new(level.cohort(), cursor, end)

@@ -343,8 +343,8 @@ fn rules(
     changes.into_iter().map(|SettingChange { path, old, new, .. }| Change { what: path, old, new }).collect()
 }
 
-/// The keys of a limit, and of the defaults of its namespace, that [`LimitChange`] shows in words
-/// of their own. All others are compared as they are written.
+/// The keys of a limit and of its namespace's defaults that [`LimitChange`] shows in words of their
+/// own. All others are compared as they are written.
 pub(crate) const SHOWN_KEYS: [&str; 17] = [
     "name",
     "was",

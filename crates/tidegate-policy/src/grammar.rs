@@ -1,5 +1,5 @@
-//! The small languages inside of settings, parsed once: where a value of a request or of its answer
-//! is found, which paths a route takes, and the addresses of servers.
+//! The small languages inside of settings, parsed once: where a request or its answer has a value,
+//! which paths a route takes, and the addresses of servers.
 //!
 //! A checked policy has the parsed values. Protocols evaluate them and parse nothing.
 

@@ -139,8 +139,8 @@ pub(crate) struct NamespaceConfig {
     pub(crate) defaults: Option<DefaultsConfig>,
     /// The numbers of limits by the plan of the caller.
     pub(crate) plans: Option<PlansConfig>,
-    /// The costs of requests that do not say their own: that of the first row that matches. The
-    /// cost is 1 if none does. At most 1024.
+    /// The costs of requests that do not say their own. The first row that matches counts; without
+    /// one the cost is 1. At most 1024.
     pub(crate) costs: Option<Vec<CostRowConfig>>,
     /// The tables whose throughput is charged by requests with an `access`.
     pub(crate) tables: Option<Vec<TableForm>>,

@@ -79,7 +79,7 @@ impl ReferencePage {
         self.top_level.first().unwrap_or(&INDEX)
     }
 
-    /// The keys that it describes: those at the top of a policy, and those of a namespace.
+    /// The keys that it describes: at the top of a policy, and in a namespace.
     pub fn sections(&self) -> &'static [&'static str] {
         self.top_level
     }

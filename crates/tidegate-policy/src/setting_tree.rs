@@ -43,8 +43,8 @@ pub(crate) fn settings(mut tree: Value, effective: Vec<(Path, Value)>, shown: &[
     PolicySettings { own, limits }
 }
 
-/// The keys of a limit, each with its value in one line: its own, or that of `defaults` of its
-/// namespace, or that of the schema.
+/// The keys of a limit, each with its value in one line: its own, or the value in the `defaults` of
+/// its namespace, or in the schema.
 fn leaves_of_limit(
     defaults: &Map<String, Value>,
     limit: &Map<String, Value>,

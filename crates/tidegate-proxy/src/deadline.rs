@@ -28,7 +28,7 @@ pub struct Wait {
 
 impl Wait {
     /// Reads how long the caller of a request waits: from `grpc-timeout`, `tidegate-deadline-ms`
-    /// and the source of the route, a whole number of milliseconds of at most 10 digits. A
+    /// and the source of the route, a whole number with at most 10 digits, in milliseconds. A
     /// duplicate, or a value of another form, is ignored.
     pub fn read(source: Option<&ValueSource>, values: &RequestValues<'_>) -> Self {
         let mut wait = Self::default();

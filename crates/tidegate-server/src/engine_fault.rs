@@ -42,7 +42,7 @@ impl RequestScope<'_> {
         Fault::new(code, error_chain(error)).fix(fix)
     }
 
-    /// The fault of a list of a namespace, or of a domain of files, that does not exist.
+    /// The fault of a namespace in a list, or of a domain in files, that does not exist.
     pub(crate) fn unknown_namespace(&self, name: &str) -> Fault {
         let shown = shortened(name, SHOWN_BYTES);
         let detail = format_args!("namespace \"{shown}\" does not exist");

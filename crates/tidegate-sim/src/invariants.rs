@@ -3,8 +3,8 @@
 //! An [`InvariantChecker`] is given the answers of a store, the ends of accesses, and the shape of
 //! tables and nodes as routers know it, in their order. It keeps exact levels of every bucket, by
 //! other formulas than those of the plane, and judges every event. Tests of `tidegate-capacity`
-//! give it every event of small stores; the world of [`crate::capacity`] gives it every decision,
-//! and the shape of tables every tenth of a second.
+//! give it every event of small stores. The world of [`crate::capacity`] gives it every decision,
+//! and the shape of tables each tenth of a second.
 //!
 //! | invariant | checked at | by |
 //! |---|---|---|

@@ -9,9 +9,9 @@ use crate::error::Failure;
 use crate::stored_key;
 
 /// The format this version writes. A change of the tables or of what stands in them is a new
-/// number; not another layout of one counter, as each begins with the number of its own. Ledgers
-/// came as such: an older version opens the file and says of them, and of nothing else, that it
-/// cannot read them.
+/// number; another layout of one counter is not, as each counter begins with its own number.
+/// Ledgers came as such: an older version opens the file and says of them, and of nothing else,
+/// that it cannot read them.
 ///
 /// 1: keys of any length. 2: [long keys are hashed](crate::stored_key).
 pub const FORMAT: u32 = 2;

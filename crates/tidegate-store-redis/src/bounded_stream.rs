@@ -17,8 +17,8 @@ use crate::resp_frame::{FrameBounds, FrameError, FrameScanner};
 /// Bounds on the replies to a greeting: its answers are a few words each.
 const GREETING_BOUNDS: FrameBounds = FrameBounds { bytes: 16 << 10, values: 256, depth: 4 };
 
-/// Bounds on every later reply. The longest the script gives is that to a call which removes 256
-/// notes of 64 KiB; the most values has the map of a cluster in which each of the 16 384 slots is a
+/// Bounds on every later reply. The longest the script gives is the answer to a call which removes
+/// 256 notes of 64 KiB; the most values has the map of a cluster whose 16 384 slots are each a
 /// range of its own, with three nodes each.
 pub(crate) const REPLY_BOUNDS: FrameBounds = FrameBounds { bytes: 18 << 20, values: 1 << 19, depth: 8 };
 

@@ -4,8 +4,8 @@
 //! The markers in the store decide, not the member: a member that starts after a loss finds the
 //! loss in the marker, and one acknowledgement reaches every member with its next call. On a single
 //! server the acknowledgement clears the flag of the one marker. In a cluster each slot has a
-//! marker of its own; the marker of the slot of notes, the *home*, remembers up to which instant
-//! losses are acknowledged, and members apply that to the markers of all other slots.
+//! marker of its own; the marker of the slot with the notes, the *home*, remembers up to which
+//! instant losses are acknowledged, and members apply that to the markers of all other slots.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -115,7 +115,7 @@ impl Lanes {
         Some(starts)
     }
 
-    /// The batches of the next call of a lane, of at most `gathered` operations, one of each
+    /// The batches for the next call of a lane, with at most `gathered` operations, one for each
     /// namespace in turn; none if none waits, and then the lane has one call less under way.
     pub(crate) fn take(&mut self, name: LaneName, gathered: usize) -> Vec<Waiting> {
         let mut group: Vec<Waiting> = Vec::new();

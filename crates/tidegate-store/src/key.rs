@@ -36,7 +36,7 @@ impl Key {
     pub const BYTES_MAX: usize = 1536;
 
     /// The key of one counter of a limit: the namespace, the identity of the limit (its name and
-    /// algorithm, not its numbers), and its scope as bytes that no other tuple of values gives.
+    /// algorithm, not its numbers), and its scope as bytes that no other tuple gives.
     ///
     /// The same as [`Key::from_parts`] of these three. [`StoreError::TooLarge`] if that is too
     /// long.

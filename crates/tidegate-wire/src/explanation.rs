@@ -253,8 +253,8 @@ pub struct CounterExplanation {
     pub key: BTreeMap<String, Option<String>>,
     /// The numbers that count for it, in words.
     pub numbers: String,
-    /// Whose numbers these are: the `limit`'s own, of the request's `plan`, of an override of the
-    /// `policy`, or of one set at `run_time`.
+    /// Whose numbers these are: the `limit`'s own, the request's `plan`'s, from an override in the
+    /// `policy`, or from one set at `run_time`.
     pub numbers_of: NumbersOf,
     /// The attributes with their values that the override is for; absent for the limit's own
     /// numbers.

@@ -43,8 +43,8 @@ pub struct Allowance<'a> {
 impl<'a> Allowance<'a> {
     /// Of a limit that was violated; `None` if the refusal did not come from a quota.
     ///
-    /// The overload plane has no quota of a caller: the position of a cursor or the number of
-    /// places of a resource is not what a caller may use. A request that lacks an attribute has no
+    /// The overload plane has no quota for a caller: the position of a cursor or the number of a
+    /// resource's places is not what a caller may use. A request that lacks an attribute has no
     /// counter. A refusal that cannot name its limit (a store that does not say which, a key that
     /// cannot be stored) has 0 units and no window.
     pub fn from_violated(violated: &'a Violated, now: Timestamp) -> Option<Self> {

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use proc_macro2::{TokenStream, TokenTree};
 
+use crate::markdown::split_marker;
+
 /// How a file writes comments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
@@ -100,19 +102,6 @@ pub(super) fn of(text: &str, syntax: Syntax) -> Vec<CommentLine<'_>> {
         });
     }
     lines
-}
-
-/// The marker of a list item or heading, and the rest.
-fn split_marker(text: &str) -> (&str, &str) {
-    let Some((first, rest)) = text.split_once(' ') else { return ("", text) };
-    let number = first.trim_end_matches(['.', ')']);
-    let is_number = number.len() < first.len() && number.chars().all(|digit| digit.is_ascii_digit());
-    let is_heading = first.chars().all(|mark| mark == '#');
-    if matches!(first, "-" | "*" | "+") || is_number && !number.is_empty() || is_heading {
-        (first, rest.trim_start())
-    } else {
-        ("", text)
-    }
 }
 
 /// Whether the text ends with a full stop, question or exclamation mark, quoted or not.

@@ -91,6 +91,28 @@ fn similar_words_are_no_unwanted_phrase() {
     }
 }
 
+#[test]
+fn a_sentence_has_of_three_times_and_no_more() {
+    let of = |count: usize| format!("The end{} a day", " of the end".repeat(count));
+    for (text, expected) in [
+        (format!("/// {}.", of(3)), 0),
+        (format!("/// {}.", of(4)), 1),
+        (format!("/// {}\n/// {}.", of(2), of(2)), 1),
+        (format!("/// {}. {}.", of(2), of(2)), 0),
+        (format!("/// ({}.) {}.", of(2), of(2)), 0),
+        (format!("/// {}.\n///\n/// {}.", of(2), of(2)), 0),
+        (format!("/// - {}\n/// - {}", of(2), of(2)), 0),
+        (format!("/// {}\nfn f() {{}}\n/// {}", of(2), of(2)), 0),
+        (format!("/// {} `of x of y`", of(3)), 0),
+        (format!("/// {} offers, roof", of(3)), 0),
+        (format!("    return Err(\"{}\");", of(4)), 0),
+    ] {
+        assert_eq!(hits(&text), expected, "{text}");
+    }
+    assert_eq!(lines_hit(&format!("// One. Two.\n// {}\n", of(4)), Syntax::Rust), [2]);
+    assert_eq!(lines_hit(&format!("-- {}\n", of(4)), Syntax::Lua), [1]);
+}
+
 /// A comment line of `columns` columns in words of nine letters.
 fn line_of(marker: &str, columns: usize) -> String {
     let mut line = format!("{marker} ");

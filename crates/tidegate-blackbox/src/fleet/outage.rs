@@ -177,8 +177,9 @@ fn moved_during(moved_at: Option<f64>, disturbance: &Disturbance) -> Option<(f64
     (begin..=end).contains(&moved_at).then_some((moved_at, end))
 }
 
-/// The longest span in which every attempt of one caller was refused, and its beginning: from the
-/// asking of the first to the answer of the next that was admitted, or of the last if none was.
+/// The longest span in which every attempt of one caller was refused, and its beginning. It goes
+/// from the question of the first refused attempt to the answer of the next admitted one, or to the
+/// last answer if none was admitted.
 fn longest_refusal(attempts: &[CheckAttempt]) -> (f64, f64) {
     let (mut longest, mut begun) = ((0.0, 0.0), None);
     for attempt in attempts {

@@ -1,5 +1,5 @@
-//! The counts of clients: of each row of the meter, the requests that were begun, and what became
-//! of them as their clients know it.
+//! The counts of clients: for each row of the meter, the requests that began and their ends as the
+//! clients know them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! The tokens of a table: those of its whole throughput, and those of the share of a router that
-//! decides alone.
+//! The tokens of a table: for its whole throughput, and for the share of a router that decides
+//! alone.
 
 use tidegate_core::Timestamp;
 

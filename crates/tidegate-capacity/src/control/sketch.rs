@@ -23,8 +23,8 @@ pub const SAMPLE_MAX: usize = 1024;
 /// The keys that are counted in a window. A key with more than one in so many units is among them.
 pub const HEAVY_MAX: usize = 256;
 
-/// The most bytes of heap that the sketch of one direction of a partition has: 64 KiB, and 192 KiB
-/// of a table by ranges.
+/// The most bytes of heap that a sketch has for one direction of a partition: 64 KiB, and 192 KiB
+/// in a table by ranges.
 pub const fn sketch_bytes_max(by: PartitionBy) -> usize {
     match by {
         PartitionBy::Hash | PartitionBy::Slot => 64 << 10,

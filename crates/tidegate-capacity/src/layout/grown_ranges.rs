@@ -1,9 +1,9 @@
 //! The ranges that were one partition before they were cut for a load that grew.
 //!
 //! A load that has gone back to what it was finds the partitions that bore it then: the pieces of
-//! such a range are joined as soon as all of them together have stayed below nine tenths of the
-//! ceiling of one partition for [`COOL`](crate::control::merge::COOL). Elsewhere neighbours are
-//! joined below four tenths of it, which would leave a range of six tenths in pieces for ever.
+//! such a range are joined as soon as all of them together have stayed below nine tenths of one
+//! partition's ceiling for [`COOL`](crate::control::merge::COOL). Elsewhere neighbours are joined
+//! below four tenths of it, which would leave a range of six tenths in pieces for ever.
 
 use std::collections::BTreeMap;
 
@@ -69,8 +69,8 @@ fn pieces(partitions: &[RangeLoad], range: &KeyRange) -> Option<core::ops::Range
     Some(begins_at(range.first)?..end)
 }
 
-/// Whether the loads of these partitions together have stayed below [`FIT_TENTHS`] of the ceilings
-/// of one, in each window of the time over which the load of neighbours counts.
+/// Whether the loads of these partitions together have stayed below [`FIT_TENTHS`] of one
+/// partition's ceiling, in each window over which the load of neighbours counts.
 fn fits(pieces: &[RangeLoad], ceilings: [Units; 2]) -> bool {
     let Some(first) = pieces.first().filter(|first| first.peaks().is_some()) else { return false };
     let windows = first.loads().len();

@@ -74,8 +74,8 @@ fn a_table_on_demand_has_its_former_partitions_half_an_hour_after_twentyfold_loa
     }
 }
 
-/// E-ETL with a usual load of 0.2 to 0.88 of the ceiling of each of the former partitions; in the
-/// gate with the least and the most of them, `TIDEGATE_USUAL_LOADS=1000,2000` takes others.
+/// E-ETL with a usual load of 0.2 to 0.88 of each former partition's ceiling; in the gate with the
+/// least and the most of them, `TIDEGATE_USUAL_LOADS=1000,2000` takes others.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test, whose size the acceptance suite chooses")]
 fn partitions_that_bore_the_usual_load_bear_it_again_after_twentyfold_load() {

@@ -141,8 +141,8 @@ impl Story {
         statuses.map(|status| (status.range.first, status.range.end)).collect()
     }
 
-    /// Writes of `cost` units each, `units` of them in a second with keys of `place`, a number from
-    /// 0 to 2^64 of the number of an access; and a tick at its end.
+    /// Writes that cost `units` in a second, `cost` each, and a tick at the end of the second.
+    /// Their keys are `place` of the number of the access, a number from 0 to 2^64.
     pub(crate) fn second(&mut self, units: u64, cost: u64, place: impl Fn(u64) -> u64) {
         let accesses = units / cost;
         for access in 0..accesses {

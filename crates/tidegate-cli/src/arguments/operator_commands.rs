@@ -254,7 +254,7 @@ pub(crate) struct Reset {
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     pub(crate) attributes: Vec<Attribute>,
     /// Only the counter of this limit, for which the attributes of its key are enough, instead of
-    /// those of all limits that apply
+    /// the counters under all limits that apply
     #[arg(long, value_name = "LIMIT")]
     pub(crate) limit: Option<String>,
     /// Also the counters of quotas over a day or longer, without naming their limit

@@ -117,7 +117,7 @@ impl SlidingCounter {
         State::from_bits((window << self.count_bits | previous) << self.count_bits | current)
     }
 
-    /// The counts as of the window that `now` lies in, or of the stored one if that is later, and
+    /// The counts for the window that `now` lies in, or for the stored one if that is later, and
     /// how much of that window is still to come, in nanoseconds: the weight of the window before.
     #[inline]
     fn in_force(&self, state: State, now: Timestamp) -> (SlidingCount, u64) {

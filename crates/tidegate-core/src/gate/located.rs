@@ -80,8 +80,8 @@ impl Gate {
         located
     }
 
-    /// The counters of a request: the [keys](super::CounterPlace::key) of all limits that apply to
-    /// it, with the name of each limit, in the order of the policy.
+    /// The counters of a request: the [key](super::CounterPlace::key) and the name of each limit
+    /// that applies, in the order of the policy.
     pub fn counter_keys<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,

@@ -36,9 +36,9 @@ impl LocatedCounters {
 impl Gate {
     /// The counters of a request, for deciding it more than once. Good for this gate alone.
     ///
-    /// `None` where its attributes are needed each time: a store decides or lends one of the limits
-    /// of the gate, the numbers of a limit that matches may be others later (it has overrides or
-    /// takes its time zone from the request), or the request lacks a part of a key.
+    /// `None` where its attributes are needed each time: a store decides or lends one of the
+    /// limits, the numbers of a limit that matches may be others later (it has overrides or takes
+    /// its time zone from the request), or the request lacks a part of a key.
     pub fn locate_counters<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,

@@ -124,9 +124,9 @@ impl Gate {
         }
     }
 
-    /// Forgets what is used, and lifts blocks, for the counters of a request: of all limits that
-    /// match, or of the one called `limit`, for which the attributes of its key are enough. The
-    /// number of counters forgotten.
+    /// Forgets what is used, and lifts blocks, for the counters of a request: under all limits that
+    /// match, or only under `limit`, for which the attributes of its key are enough. The number of
+    /// counters forgotten.
     pub fn reset<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,

@@ -15,8 +15,7 @@ use crate::table::{KeyTable, Spec, SpecId, SpecOwner, SpecPin};
 /// How many calendars of one gate may differ in their zone alone. A request that names one more is
 /// counted by the zone of its limit.
 ///
-/// A limit has one for each zone and each set of numbers: those of the limit, of each plan and of
-/// each override.
+/// A limit has one for each zone and each set of numbers: its own, each plan's and each override's.
 pub(crate) const ZONE_SPECS_MAX: usize = 1 << 13;
 
 const LISTS: usize = 1 << 10;

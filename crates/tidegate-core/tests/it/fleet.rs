@@ -69,8 +69,8 @@ pub(crate) struct State {
     crashes: u8,
     forgets: u8,
     leaps: u8,
-    /// By epochs from the first on: how full a bucket of burst and a tenth of a second would be by
-    /// what was spent of its grants, or what the window has admitted of them.
+    /// By epochs from the first on: for a bucket of burst and a tenth of a second, how full it
+    /// would be by what was spent from its grants; for a window, what it has admitted.
     admitted: Vec<u64>,
     /// When each epoch but the first began.
     begun: Vec<u8>,

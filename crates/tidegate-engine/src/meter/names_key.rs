@@ -3,7 +3,7 @@
 /// The key of a combination of requests without names, among those of all meters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BaseKey {
-    /// The number of a meter, or of a list of features of one; see [`super::next_list_number`].
+    /// The number of a meter or of one of its feature lists; see [`super::next_list_number`].
     pub(crate) list: u64,
     pub(crate) rows: u64,
 }

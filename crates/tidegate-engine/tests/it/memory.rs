@@ -21,7 +21,7 @@ const BYTES_MAX: u64 = 256 + METER_BYTES;
 /// Of these, for the meter: where the request counts, with how many units, and since when it waits.
 const METER_BYTES: u64 = 24;
 
-/// The bytes of each of 10 000 requests by the number of their tenants, as of d9d498ac.
+/// The bytes of each of 10 000 requests by the number of their tenants, measured at d9d498ac.
 const BEFORE_BYTES: [(usize, u64); 2] = [(1, 487), (10_000, 596)];
 
 #[test]

@@ -506,7 +506,7 @@ fn issue_39_all_that_is_copied_counts_and_all_resources_have_one_bound_with_shar
         }
     }
     // Its share is a quarter of the bound, and the pool half of it; the attributes count for the
-    // copy of the request and once more for that of its refusal.
+    // copy of the request and once more for its refusal.
     let used = world.engine.waiting_use();
     assert_eq!((waiting.len(), used.bytes / used.requests / 1000), (15, 20));
     let others = (0..100).filter_map(|index| match ask("other", resources[index % 4]) {

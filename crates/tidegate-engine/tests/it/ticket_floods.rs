@@ -14,8 +14,8 @@ use crate::world::World;
 const TICK: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 const REQUESTS: u64 = 100_000;
-/// The most bytes of a calendar beside the bits of spent tickets: its slots, the index of free
-/// seconds, hints, those of namespaces, and what it takes more while it is pulled forward.
+/// The most bytes of a calendar beside the bits for spent tickets: its slots, the index of free
+/// seconds, hints, the namespaces' hints, and what it takes more while it is pulled forward.
 const BESIDE_BITS: u64 = (928 + 32 + 16 + 18 + 64) << 10;
 
 /// A resource with so many places, half of whose work is for tickets, that has served a request of

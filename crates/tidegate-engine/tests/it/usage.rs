@@ -26,8 +26,8 @@ const NAMESPACES: u64 = 40;
 const TENANTS: u64 = 20_000;
 const FEATURES: [&str; 3] = ["search", "export", "thumbnails"];
 
-/// The most admitted requests in hand. Every reader visits the rows of all of them: with a number
-/// that grew, the time of a run would grow with the square of its operations.
+/// The most admitted requests in hand. Every reader visits all rows: with a number that grew, the
+/// time of a run would grow with the square of its operations.
 const ADMITTED_MAX: usize = 5_000;
 
 /// The columns that a model can know of its own; signed, so that a mistake shows.

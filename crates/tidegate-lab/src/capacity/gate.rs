@@ -10,9 +10,8 @@ use crate::capacity::workload::Workload;
 /// Measured shares lie this near to the fluid model: a hundredth of all requests.
 const MODEL_TOLERANCE: f64 = 0.01;
 
-/// The report of `runs`, which come in the order of their workloads and experiments, and for each
-/// of these in the order of their seeds. `divisor` is that of all rates; `None` for tables of one's
-/// own.
+/// The report of `runs`, which come by workload and experiment in their order, and within each in
+/// the order of their seeds. `divisor` is that of all rates; `None` for tables of one's own.
 pub fn report(runs: Vec<CapacityRun>, divisor: Option<u32>) -> CapacityComparisonReport {
     CapacityComparisonReport::new(CapacityReport::judged(runs, divisor, judge))
 }

@@ -148,9 +148,9 @@ impl Workload {
         &NOTES[self as usize]
     }
 
-    /// The baseline of the reference values under it, all rates divided by `divisor`: a table of
-    /// 16 000 units a second in 16 partitions on 4 nodes of 8 000, with a tenant on each node that
-    /// has 3 000 and uses half of them.
+    /// The baseline of the reference values under it, all rates divided by `divisor`: a table with
+    /// 16 000 units a second in 16 partitions on 4 nodes of 8 000; on each node a tenant has 3 000
+    /// and uses half of them.
     ///
     /// Nodes have no reserve: the reference values leave each node 1 000 units to promise beyond
     /// the 7 000 that are promised, which is one partition more.

@@ -1,4 +1,4 @@
-//! Rival controllers of features: rules of thresholds, in front of the engine of the product.
+//! Rival controllers of features: rules by thresholds, in front of the product's engine.
 //!
 //! They see the smoothed pressure that the engine sees, ten times a second, and switch all features
 //! of a service together. Everything else is the engine's, so that the rule alone is compared.

@@ -54,8 +54,8 @@ impl UseContrast {
         self.log_ratio() / (self.more.in_use / self.fewer.in_use).ln()
     }
 
-    /// How surely the times of the two sides differ: the square of the logarithm of their ratio, in
-    /// variances of the mean of times whose deviation is their mean.
+    /// How surely the times of the two sides differ: the squared logarithm of their ratio, in
+    /// variances of the mean. The deviation of these times is taken to be their mean.
     pub(crate) fn evidence(&self) -> f64 {
         self.log_ratio().powi(2) * self.weight
     }
@@ -64,8 +64,8 @@ impl UseContrast {
         (self.more.seconds / self.fewer.seconds).ln()
     }
 
-    /// The comparison of the mean of all of these with the weight of all: unlike a median of their
-    /// rises it is not moved by times of which a few are very long.
+    /// The contrast of the weighted means, with the sum of the weights: unlike a median of their
+    /// rises, a few very long times do not move it.
     pub(crate) fn pooled(contrasts: &[&Self]) -> Option<Self> {
         let weight: f64 = contrasts.iter().map(|one| one.weight).sum();
         let pooled = |side: fn(&Self) -> UseMean| {

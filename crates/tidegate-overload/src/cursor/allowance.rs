@@ -1,5 +1,5 @@
 //! How many of the offered requests a resource with a queue takes in: the delay of its queue in, a
-//! position of the cursor of each namespace in each class out.
+//! cursor for each namespace and class out.
 //!
 //! A queue that stands longer than its target cuts the allowance in proportion to the excess
 //! (Breakwater, OSDI'20). The rules that keep a steady overload steady compare it with the

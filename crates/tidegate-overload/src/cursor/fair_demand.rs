@@ -10,7 +10,7 @@ use tidegate_core::Class;
 
 use crate::cursor::{COHORTS, LEVELS};
 
-/// The demand of a level counts up to this multiple of the median of the levels of its class that
+/// The demand of a level counts up to this multiple of the median over the levels of its class that
 /// have any. Tenants spread over the levels by chance: of a hundred, some level has five.
 const MEDIANS_MAX: f32 = 8.0;
 

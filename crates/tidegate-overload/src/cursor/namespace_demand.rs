@@ -1,7 +1,7 @@
 //! The demand of one namespace at a resource, and its cursor.
 //!
-//! A request counts by the time for which the requests of its class and namespace keep a place,
-//! relative to that of all: what is shared is the time of places, not the number of requests.
+//! A request counts by its place time: how long the requests of its class and namespace keep a
+//! place, relative to all. The time of places is shared, not the number of requests.
 
 use tidegate_core::Class;
 
@@ -104,8 +104,8 @@ impl NamespaceDemand {
         });
     }
 
-    /// The weight of one of its requests of each class: the time for which it keeps a place,
-    /// relative to that of all.
+    /// The weight of one of its requests in each class: the time for which it keeps a place,
+    /// relative to all.
     pub(crate) const fn weights(&self) -> ClassDemand {
         self.weights
     }

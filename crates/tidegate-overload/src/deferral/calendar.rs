@@ -25,9 +25,9 @@
 //! capacity. A tenant's part is that of the larger room.
 //!
 //! Tenants share 64 counters in each second. Two tenants with one counter count as one, which may
-//! be more than a part. So a full calendar is sold beyond its room also without a tenant that
-//! holds more than its part: by 13 % on average when 10 000 tenants share a room of 20 requests,
-//! by 4 % of 40, by less than 1 % of 200, and by 10 % of 200 when 25 tenants share it.
+//! be more than a part. So a full calendar is sold beyond its room also without a tenant that holds
+//! more than its part: by 13 % on average when 10 000 tenants share a room of 20 requests, by 4 %
+//! for 40, by less than 1 % for 200, and by 10 % for 200 when 25 tenants share it.
 //!
 //! # Namespaces
 //! A tenant is a name that a request brings, so tenants stand below namespaces. A second is divided
@@ -40,11 +40,11 @@
 //!   new one is its first there. Namespaces within their parts together never exceed the room,
 //!   unless a first ticket is heavier than the part, or the room has no request for each
 //!   namespace.
-//! * The new ticket fits into the part of its tenant beyond the room, a twentieth of that of the
-//!   namespace, or is the tenant's first there; those of the tenants of the namespace, each
-//!   counted up to its part and one request, and the new one fit into the part of the namespace;
-//!   and with the new one no more is sold beyond the room than all namespaces hold, each counted
-//!   up to its part.
+//! * The new ticket fits into the part of its tenant beyond the room, a twentieth of the
+//!   namespace's part, or is the tenant's first there. The tickets of all tenants of the namespace,
+//!   counted up to each tenant's part and one request, and the new ticket fit into the namespace's
+//!   part. With the new ticket no more is sold beyond the room than all namespaces hold, each
+//!   counted up to its part.
 //!
 //! So a namespace with more than its part gives way, whatever tenants it invents, and within a
 //! namespace a tenant gives way to others. The first rule needs no counter of tenants, which a

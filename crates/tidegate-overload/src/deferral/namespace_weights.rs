@@ -9,7 +9,7 @@ const BUCKETS: usize = 16;
 /// bucket share a counter.
 ///
 /// The bucket of a namespace depends on the slot, so two namespaces that share a counter in one
-/// slot are apart in the next. Beside the weight of all tickets of a bucket stands the weight of
+/// slot are apart in the next. Beside the weight of all tickets in a bucket stands the weight of
 /// its tenants, each counted up to its part: that much of the namespace's part is really taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamespaceWeights {

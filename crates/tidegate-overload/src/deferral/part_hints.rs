@@ -47,7 +47,7 @@ impl PartHints {
     }
 }
 
-/// The place of a name, that of a namespace and of a tenant in it, and of a weight in the table.
+/// The place in the table for a namespace, a tenant in it, and a weight.
 fn asker_of([namespace, tenant]: [u64; 2], weight: u16) -> u64 {
     keyed_hash([tenant, namespace << 16 | u64::from(weight)], None)
 }

@@ -35,8 +35,8 @@ const LEFT_OUT: f64 = 17.0;
 ///   those in flight, which have kept their places for about the mean time too.
 ///
 /// A count is uncertain by its root, and a second that is sold too full stays so. So in the first
-/// ticks some of the ended ones are left out: [`LEFT_OUT`] of many, which is one root of 200 and
-/// little of a thousand, and nearly all of a few.
+/// ticks some of the ended ones are left out: [`LEFT_OUT`] of many, which is one root for 200 and
+/// little for a thousand, and nearly all of a few.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShownCapacity {
     /// The requests that ended in each of the last ticks, and the microseconds for which they kept

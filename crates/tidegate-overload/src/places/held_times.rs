@@ -36,8 +36,8 @@ impl HeldTimes {
         (self.ended.iter().sum(), self.held_us.iter().sum())
     }
 
-    /// The average time of a class in microseconds, or that of all classes where fewer than
-    /// `ended_min` of it have ended; `None` where fewer of all have as well.
+    /// The average time of a class in microseconds, or the average over all classes where fewer
+    /// than `ended_min` of it have ended; `None` where fewer of all have as well.
     pub(crate) fn average_us(&self, class: usize, ended_min: f64) -> Option<f64> {
         let known = [(self.ended[class], self.held_us[class]), self.all()];
         let known = known.into_iter().find(|(ended, _)| *ended >= ended_min);

@@ -6,11 +6,11 @@
 //! I.371) spaces them, and lets as many come at once as there are places.
 //!
 //! Callers say when their work has ended. So a request counts for the average time of its own
-//! namespace, at least a tenth of that of all, and each namespace counts once in that of all: it is
-//! the median of their averages, of an even number the lower one of the middle two. And who asks
-//! most often would have nearly the whole pace. So once requests of a namespace were refused that
-//! had less than its part, each other one that asks for more than its part is spaced by this part,
-//! for a minute.
+//! namespace, at least a tenth of the time of all. The time of all is the median of the namespaces'
+//! averages, so each namespace counts once; for an even number it is the lower middle one. And who
+//! asks most often would have nearly the whole pace. So once requests of a namespace were refused
+//! that had less than its part, each other one that asks for more than its part is spaced by this
+//! part, for a minute.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

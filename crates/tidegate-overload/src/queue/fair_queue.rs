@@ -19,9 +19,10 @@
 //! - **Bounds.** At most [`NAMESPACES_MAX`](crate::NAMESPACES_MAX) namespaces have a part of their
 //!   own, and [`QueueConfig::flows_max`] tenants of a class, divided by its namespaces, a
 //!   sub-queue. The requests of further tenants are distributed over 128 sub-queues of their
-//!   namespace by shuffle sharding: each tenant joins the shortest of 6, and shares it with one
-//!   that floods its own with a chance of 2e-10 (0.002 with eight that do). The number of requests
-//!   is bounded by the [`WaitingRoom`](crate::WaitingRoom), which asks the queue whom to displace.
+//!   namespace by shuffle sharding. Each tenant joins the shortest of 6, and shares it with a
+//!   tenant that floods its own 6 with a chance of 2e-10 (0.002 with eight such tenants). The
+//!   number of requests is bounded by the [`WaitingRoom`](crate::WaitingRoom), which asks the queue
+//!   whom to displace.
 //!
 //! The queue is a plain value without a clock. A caller asks [`FairQueue::next`] whom to call,
 //! [`FairQueue::turn`] when that request is about to take a place, and says by
@@ -219,9 +220,8 @@ impl FairQueue {
         self.place_bounds = Some(bounds);
     }
 
-    /// The charge of a request of a tenant when its work begins: the recent average of the time
-    /// that the tenant's requests keep a place, in microseconds, or else the typical time of the
-    /// resource.
+    /// The charge for a tenant's request when its work begins: how long the tenant's requests keep
+    /// a place on recent average, in microseconds, or else the typical time of the resource.
     pub fn estimate(&self, namespace: u32, tenant: Option<u64>) -> Cost {
         self.times.estimate(namespace, tenant)
     }

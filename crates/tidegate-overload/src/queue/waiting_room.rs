@@ -215,8 +215,8 @@ impl<B> WaitingRoom<B> {
         self.shares.set_total_bytes(max, namespaces);
     }
 
-    /// Sets the bounds of the resources that have some: each is a room of its own, of which the
-    /// bounds and shares of the others say nothing. Requests that wait beyond a lower bound stay.
+    /// Sets the bounds of the resources that have some: each is a separate room, which the bounds
+    /// and shares of the others do not concern. Requests that wait beyond a lower bound stay.
     pub fn set_resource_bounds(&mut self, bounds: impl IntoIterator<Item = (ResourceId, RoomUse)>) {
         self.shares.set_resource_bounds(bounds);
     }

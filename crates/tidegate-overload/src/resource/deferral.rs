@@ -24,8 +24,8 @@ impl Resource {
     }
 
     /// Sells a ticket for a request that is refused; `None` where requests are not deferred, or if
-    /// the calendar is full. `now` and the instants of the booking are, like those of all functions
-    /// of tickets here, on the [clock of tickets](crate::TicketClock).
+    /// the calendar is full. `now` and the instants of the booking are on the
+    /// [clock of tickets](crate::TicketClock), as in all functions of tickets here.
     pub fn sell_ticket(&self, ask: TicketAsk, now: Timestamp) -> Option<Booking> {
         let mut deferral = lock(&self.deferral);
         if deferral.looks_at_start(now) {

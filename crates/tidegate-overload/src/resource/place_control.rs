@@ -28,10 +28,10 @@ impl Resource {
         lock(&self.unsettled)
     }
 
-    /// Takes out the unsettled places of a resource that are to expire now: those of namespaces
-    /// beyond their part of the places that are older than ten times the typical time of the work
-    /// that their namespace has settled there, and than a second; as many as `waiting` requests of
-    /// namespaces below their part lack. The owner of each gives its place back, and
+    /// Takes out the unsettled places of a resource that are to expire now, as many as `waiting`
+    /// requests of namespaces below their part lack. Such a place belongs to a namespace beyond its
+    /// part of the places, and is older than a second and than ten times the typical time of the
+    /// work that this namespace has settled there. The owner of each gives its place back, and
     /// [counts](Self::count_expired_place) it.
     pub fn take_overdue_places(&self, waiting: &WaitingNamespaces, now: Timestamp) -> Vec<OverduePlace> {
         let mut by_key: BTreeMap<NamespaceKey, (u64, u64)> = BTreeMap::new();

@@ -23,8 +23,7 @@ pub(crate) struct RequestForm {
     /// `{ from: entry.tidegate-class }`.
     pub(crate) class: Option<ClassForm>,
     /// The classes of tenants: the class of their requests that claim none, and the highest class
-    /// that their requests may claim, in place of the ceiling of `class`. At most 10000. Default:
-    /// `{}`.
+    /// that their requests may claim, in place of `class.ceiling`. At most 10000. Default: `{}`.
     pub(crate) tenants: Option<NameMap<ClassConfig>>,
     /// The source of the feature, one of `features`, beside the member `feature` of the API.
     /// Default: `entry.feature`.

@@ -40,7 +40,7 @@ pub(crate) struct FeatureForm {
     /// For `on_disable: cancel`: the time that work in flight has to end by itself, 0s to 1h.
     /// Default: `2s`.
     pub(crate) grace: Option<String>,
-    /// The requests that change their level together. Default: `global`.
+    /// The requests whose level changes together. Default: `global`.
     pub(crate) scope: Option<FeatureScopeForm>,
     /// Whether requests get the level. Default: `enforce`.
     pub(crate) mode: Option<FeatureModeForm>,

@@ -85,8 +85,7 @@ pub(crate) struct LimitConfig {
     /// The name it had before, so that a rename keeps what was used. The limit that has this name
     /// now, if there is one, must have been renamed too.
     pub(crate) was: Option<String>,
-    /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 429 for
-    /// most.
+    /// The HTTP status of its refusals, 400 to 599. Default: the reason's status, 429 for most.
     #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub(crate) status: Option<u16>,
 }
@@ -350,8 +349,8 @@ impl JsonSchema for OverrideConfig {
             "description".to_owned(),
             "Other numbers for the keys whose attributes have certain values: `{ account: \"1234\", limit: 50 }`. Every \
              key that is no number is an attribute of the limit's `key` with the value it must have; at least one, not \
-             necessarily all. What an override leaves out is as in the limit, but for a burst beside another rate, which follows the rate. An attribute whose name is that of a number \
-             cannot be named here."
+             necessarily all. What an override leaves out is as in the limit, but for a burst beside another rate, \
+             which follows the rate. An attribute cannot be named here if a number has the same name."
                 .into(),
         );
         schema.insert("additionalProperties".to_owned(), serde_json::json!({ "type": "string" }));

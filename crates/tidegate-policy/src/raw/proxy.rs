@@ -177,7 +177,7 @@ pub(crate) struct RouteConfig {
     pub(crate) attempt: Option<String>,
     /// The access to a table of the namespace that a request makes. Default: none.
     pub(crate) access: Option<AccessForm>,
-    /// The cost of a request. Default: `{}`, which is that of `costs` of the namespace.
+    /// The cost of a request. Default: `{}`, which takes `costs` of the namespace.
     pub(crate) cost: Option<CostForm>,
     /// How long a request that is refused may wait to be admitted, 0s to 1h; held after its headers
     /// and before its body is read. Default: `0s`, which is not at all.

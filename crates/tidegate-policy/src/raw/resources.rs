@@ -52,7 +52,7 @@ pub(crate) struct ResourceConfig {
     /// namespace that is left out has a share of 1. Default: `{}`, equal shares.
     #[cfg_attr(test, schemars(extend("additionalProperties" = share_schema())))]
     pub(crate) shares: Option<NameMap<u64>>,
-    /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 503.
+    /// The HTTP status of its refusals, 400 to 599. Default: the reason's status, which is 503.
     #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub(crate) status: Option<u16>,
     /// Whether answers about it carry its load level and its admission cursor, in the headers
@@ -160,7 +160,7 @@ pub(crate) enum AdaptiveAlgorithmForm {
     Gradient,
 }
 
-/// Whether the numbers of a resource are those of one member or of the fleet.
+/// Whether the numbers of a resource are for one member or for the fleet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case", rename = "resource_share")]

@@ -28,7 +28,7 @@ pub(crate) struct StoreConfig {
     /// from disk when they are asked for, which takes longer and forgets nothing. Default: `64MiB`.
     pub(crate) memory: Option<String>,
     /// For `kind: embedded`: the bound of counters on disk, 1MiB to 1TiB. A counter counts as twice
-    /// its bytes and those of its key, since pages are half full at worst. Half of the bound is
+    /// the bytes of itself and its key, since pages are half full at worst. Half of the bound is
     /// divided among the namespaces, so that none takes the share of another. A new counter without
     /// room follows `memory.when_full`. Danger: a lower bound does not shrink the file. Default:
     /// `4GiB`.

@@ -54,7 +54,7 @@ pub(crate) struct TableForm {
     pub(crate) indexes: Option<Vec<IndexForm>>,
 }
 
-/// An index of a table. Settings that it does not have are those of its table.
+/// An index of a table. The table gives the settings that it does not have.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, rename = "index")]
@@ -63,8 +63,8 @@ pub(crate) struct IndexForm {
     pub(crate) name: String,
     /// The order of its keys. Default: `hash`.
     pub(crate) partition_by: Option<PartitionByForm>,
-    /// Its promised throughput. Default: that of its table, which must be provisioned, or the terms
-    /// of a table on demand.
+    /// Its promised throughput. Default: as its table, which must be provisioned, or the terms of
+    /// a table on demand.
     pub(crate) provisioned: Option<ProvisionedForm>,
     /// Its partitions. Default: one.
     pub(crate) partitions: Option<PartitionsForm>,
@@ -159,7 +159,7 @@ pub(crate) struct OnDemandForm {
     /// The limit of a new table, below which it never falls. Default:
     /// `{ read: 12000, write: 4000 }`.
     pub(crate) initial: Option<DirectionsForm>,
-    /// The highest limit. Default: that of any table, 1000000 each.
+    /// The highest limit. Default: as for any table, 1000000 each.
     pub(crate) max: Option<DirectionsForm>,
     /// The time in which the limit at most doubles, 1s to 1h. Default: `1m`.
     pub(crate) growth: Option<String>,

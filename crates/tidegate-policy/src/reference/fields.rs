@@ -6,7 +6,7 @@ use serde::de::{self, Deserializer, Visitor};
 /// A struct as serde knows it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StructFields {
-    /// Its name, which is that of its definition in the schema.
+    /// Its name, which its definition in the schema has too.
     pub(super) name: &'static str,
     /// The names of its fields in the order in which it declares them.
     pub(super) fields: &'static [&'static str],

@@ -10,6 +10,9 @@ use crate::raw::{Config, NamespaceConfig};
 use crate::schema::{compiled, reloads};
 use crate::shape::{definition, words_of};
 
+/// Columns of a line of prose at most.
+const COLUMNS: usize = 100;
+
 /// A complete policy with a comment for each line, as the reference opens with it.
 const ANNOTATED: &str = include_str!("annotated.yaml");
 
@@ -31,7 +34,8 @@ impl ReferencePage {
                 "<!-- Generated from the types in crates/tidegate-policy by `TIDEGATE_BLESS=1 cargo test -p tidegate-policy`. -->\n\n",
             );
         }
-        writeln!(out, "{}\n", self.sections.first().map(Section::text).unwrap_or_default())?;
+        let introduction = self.sections.first().map(Section::text).unwrap_or_default();
+        writeln!(out, "{}\n", wrapped(&introduction))?;
         if is_index {
             writeln!(out, "## An annotated policy\n\n```yaml\n{ANNOTATED}```\n")?;
         } else if links == Links::BetweenPages {
@@ -44,7 +48,7 @@ impl ReferencePage {
                 writeln!(out, "## `{}`\n", section.heading)?;
             }
             if index > 0 {
-                writeln!(out, "{}\n", section.text())?;
+                writeln!(out, "{}\n", wrapped(&section.text()))?;
             }
             section.write_table(out, links)?;
         }
@@ -259,6 +263,52 @@ fn words_text(schema: &Value) -> String {
     )
 }
 
+/// Prose in lines of at most [`COLUMNS`] columns; code and links stay in one line.
+fn wrapped(prose: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let (mut word, mut in_code, mut in_link) = (String::new(), false, false);
+    for letter in prose.chars().chain([' ']) {
+        let is_break = letter.is_whitespace() && !in_code && !in_link;
+        if !is_break {
+            match letter {
+                '`' => in_code = !in_code,
+                '[' if !in_code => in_link = true,
+                ')' if !in_code => in_link = false,
+                _ => {}
+            }
+            word.push(if letter.is_whitespace() { ' ' } else { letter });
+        } else if !word.is_empty() {
+            let word = std::mem::take(&mut word);
+            match lines.last_mut() {
+                Some(line) if line.chars().count() + 1 + word.chars().count() <= COLUMNS => {
+                    line.extend([" ", &word]);
+                }
+                _ => lines.push(word),
+            }
+        }
+    }
+    // A bracket that is not closed.
+    lines.extend((!word.is_empty()).then(|| word.trim_end().to_owned()));
+    lines.join("\n")
+}
+
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_broken_at_blanks_outside_of_code_and_links() {
+        // 95 columns.
+        let words = "word ".repeat(19);
+        assert_eq!(wrapped(&format!("{words}fives more")), format!("{words}fives\nmore"));
+        assert_eq!(wrapped(&format!("{words}sixths")), format!("{}\nsixths", words.trim_end()));
+        for whole in ["`a b c d`", "[a b](c.md)", "[`a b` c](d.md),"] {
+            assert_eq!(wrapped(&format!("{words}{whole} e")), format!("{}\n{whole} e", words.trim_end()));
+        }
+        assert_eq!(wrapped("a\nb [c"), "a b\n[c");
+    }
 }

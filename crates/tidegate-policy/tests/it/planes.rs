@@ -138,7 +138,7 @@ namespaces:
     assert_eq!((terms[1].read.max, terms[1].write.max), (Some(units(20_000)), None));
     assert_eq!(terms[1].read.growth, Duration::from_mins(30));
     assert!(tables.iter().all(|table| table.mode == TableMode::Global));
-    // 12 000 of 3 000 and 4 000 of 1 000; 12 000 of 3 000 and 2 500 of 500.
+    // 12 000 of 3 000 and 4 000 of 1 000. Then 12 000 of 3 000 and 2 500 of 500.
     assert_eq!(tables.iter().map(|table| table.partitions).collect::<Vec<_>>(), [8, 9, 3]);
     assert!(policy.capacity().build().is_ok());
 }

@@ -97,7 +97,7 @@ async fn connect(
     Ok(connection)
 }
 
-/// Errors of TLS come as those of the system do; those of TCP are of a type of their own.
+/// Errors of TLS come as the system's do; errors of TCP have their own type.
 fn why(error: BoxError) -> ConnectError {
     match error.downcast::<io::Error>() {
         Err(error) => ConnectError::Tcp(error),

@@ -1,9 +1,9 @@
 //! The series of limits: decisions by limit, result and protocol.
 //!
-//! A decision counts once. Of a refused request its series is that of the limit that binds longest;
-//! of an admitted one that of the limit with the least left, which refuses next if nothing changes.
-//! A refusal by the overload plane counts in the series of its mechanism. Requests to which no
-//! limit applies, and refusals by a table, have an empty `limit`.
+//! A decision counts once. For a refused request, its series is the limit that binds longest; for
+//! an admitted one, the limit with the least left, which refuses next if nothing changes. A refusal
+//! by the overload plane counts in the series of its mechanism. Requests to which no limit applies,
+//! and refusals by a table, have an empty `limit`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -1,9 +1,9 @@
 //! Lines for `tidegate::audit` about operations of callers with grants, and about failed
 //! logins.
 //!
-//! A flood of them must not become a flood of lines: each grant, and each peer without one, has
-//! lines of its own, so that no caller takes the lines of another. The next line of the same kind
-//! reports how many were suppressed.
+//! A flood of them must not become a flood of lines: each grant, and each peer without one, has its
+//! own lines, so that no caller takes the lines of another. The next line of the same kind reports
+//! how many were suppressed.
 
 use core::fmt::Write;
 use core::net::{IpAddr, Ipv6Addr};
@@ -179,8 +179,8 @@ fn span(now: Timestamp) -> u64 {
     now.as_nanos() / SPAN.as_nanos() as u64 + 1
 }
 
-/// The part of an address that one customer of a network has: all of an IPv4 address, the first 64
-/// bits of an IPv6 address.
+/// The part of an address that one customer of a network has: the whole IPv4 address, or the first
+/// 64 bits of an IPv6 address.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

@@ -16,7 +16,7 @@ async fn daemon_with(kept: Kept, limit: &str) -> RestartableDaemon {
     RestartableDaemon::start(kept, &namespaces, START).await
 }
 
-/// The seconds of `Retry-After` of a refusal of one unit, and the milliseconds of its body.
+/// The seconds of `Retry-After` in a refusal of one unit, and the milliseconds of its body.
 async fn refused(daemon: &RestartableDaemon) -> (u64, u64) {
     let answer = daemon.ask("/v1/check", ADA, "").await;
     assert_eq!(answer.status, 429, "{}", answer.shown());

@@ -68,9 +68,9 @@ pub enum Pattern {
         /// The part, in hundredths.
         percent: u32,
     },
-    /// The same arrivals as of `Tail` with the order of the new keys permuted: each of them lies
-    /// at a scattered place of one configured partition, so that the tail is a hot range that
-    /// stays. All other keys lie where they lay.
+    /// The same arrivals as `Tail` with the order of the new keys permuted: each of them lies at a
+    /// scattered place of one configured partition, so that the tail is a hot range that stays. All
+    /// other keys lie where they lay.
     ScatteredTail {
         /// The part, in hundredths.
         percent: u32,

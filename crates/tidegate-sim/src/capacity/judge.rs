@@ -1,5 +1,5 @@
 //! The judge of one design: it shows the checkers of the capacity plane every decision, and the
-//! shape of tables and nodes every tenth of a second, and reports their findings.
+//! shapes of tables and nodes ten times a second. It reports their findings.
 //!
 //! The checkers are those of [`crate::invariants`]. They see the trace alone, keep
 //! levels of their own, and share no formula with the plane.

@@ -34,7 +34,7 @@ pub struct CapacityReport {
 }
 
 impl CapacityReport {
-    /// The report of `runs` of tables of one's own, which come in the order of their seeds.
+    /// The report of `runs` over one's own tables, which come in the order of their seeds.
     pub fn new(runs: Vec<CapacityRun>) -> Self {
         Self::judged(runs, None, gate::judge)
     }

@@ -48,9 +48,9 @@ pub struct Report {
     pub delay: Delay,
     /// The troubles, and how long after its end the hottest key was used again.
     pub recoveries: Vec<Recovery>,
-    /// Jain's index of fairness between members while all should have been well: the square of the
-    /// sum of what part of its first attempts each admitted, over the sum of the squares times
-    /// their number. 1 if all had the same.
+    /// Jain's index of fairness between members while all should have been well:
+    /// `sum(x)^2 / (n * sum(x^2))`, where x is the admitted part of a member's first attempts. 1 if
+    /// all had the same.
     pub fairness: Option<f64>,
     /// The requests of callers that kept to their limit.
     pub conforming: Conforming,

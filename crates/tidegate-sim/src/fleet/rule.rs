@@ -52,8 +52,8 @@ pub enum Rule {
     /// for. 85 % where a member's part of the rate is less than ten requests in a tenth of a
     /// second, and nothing is said where it is less than two.
     Stranded,
-    /// Members of which the same is asked get the same of a bucket, give or take a quarter; where
-    /// their part of it is two requests in a tenth of a second or more.
+    /// Members that are asked for the same get the same part of a bucket, give or take a quarter,
+    /// where that part is two requests in a tenth of a second or more.
     Unfair,
 }
 

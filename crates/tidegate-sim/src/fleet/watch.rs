@@ -393,10 +393,10 @@ impl Watch {
         }
     }
 
-    /// How many requests of the largest cost the part of the rate of a member or an Envoy is in a
-    /// tenth of a second: for so long it gathers what trickles in. Where those are only a few, some
-    /// of it finds no request; and where it is not even one, requests wait for what the store lends
-    /// one by one. 0 for quotas.
+    /// How many requests of the largest cost a member or an Envoy may admit from its part of the
+    /// rate in a tenth of a second: for so long it gathers what trickles in. Where those are only a
+    /// few, some of it finds no request; and where it is not even one, requests wait for what the
+    /// store lends one by one. 0 for quotas.
     fn gathered(&self) -> f64 {
         let Numbers::Bucket { .. } = self.scenario.limit else { return 0.0 };
         self.scenario.limit.rate()

@@ -1,8 +1,8 @@
 //! I9: the tokens of leases that have not ended are together at most the table's rate over the
 //! longest lease and its depth, for each epoch, and no token is spent after its lease.
 //!
-//! The checker sees grants, returns and spending, with the instants of the clock of the party that
-//! acts: of the ledger for a grant, of the holder for spending.
+//! The checker sees grants, returns and spending, with instants on the clock of the party that
+//! acts: the ledger for a grant, the holder for spending.
 
 use std::collections::BTreeMap;
 

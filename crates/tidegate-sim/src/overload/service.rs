@@ -33,8 +33,8 @@ pub struct ServiceSpec {
     /// The pressures at which the load levels of the engine are entered.
     #[serde(serialize_with = "serialize_levels")]
     pub levels: LevelThresholds,
-    /// The deviation of a measured signal: each tenth of a second the part of the workers that are
-    /// at work, with normal noise, is a signal of the service beside its places. `None`: no signal.
+    /// The deviation of a measured signal: each tenth of a second the busy part of the workers,
+    /// with normal noise, is a signal beside the service's places. `None`: no signal.
     pub measured_noise: Option<f64>,
     /// How the engine defers requests of the service; `None`: refused requests get no tickets.
     #[serde(serialize_with = "serialize_defer", skip_serializing_if = "Option::is_none")]

@@ -80,8 +80,8 @@ struct ServiceForm {
     /// The pressures at which its load levels are entered, with the keys of `levels:` of a resource
     /// of a policy.
     levels: Option<LoadLevelEntries>,
-    /// Tickets instead of refusals, with the keys of `defer:` of a resource of a policy.
-    /// `operation` and `key_file` change nothing in a simulation. Default: no tickets.
+    /// Tickets instead of refusals, with the keys that `defer:` has in a policy. `operation` and
+    /// `key_file` change nothing in a simulation. Default: no tickets.
     defer: Option<DeferralEntries>,
 }
 
@@ -291,8 +291,7 @@ impl ServiceFile {
         Ok(Self { document, levels, deferrals, features })
     }
 
-    /// The scenario of a seed under the engine of the product, with `seconds` instead of those of
-    /// the file.
+    /// The scenario of a seed under the product's engine, with `seconds` instead of the file's.
     pub fn scenario(&self, seed: u64, seconds: Option<u32>) -> Result<OverloadScenario, UnknownServiceError> {
         let document = &self.document;
         let checked = self.levels.iter().zip(&self.deferrals);

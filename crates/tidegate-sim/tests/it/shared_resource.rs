@@ -26,8 +26,8 @@ fn client(name: &str, class: Class, rate: f64) -> ClientSpec {
     })
 }
 
-/// The requests a second of each client that were answered in time, over 30 seconds of each of
-/// three seeds: of 10 a second, 300 in one of them are off by 6 % by chance.
+/// The requests a second of each client that were answered in time, over 30 seconds in each of
+/// three seeds: at 10 a second, 300 in one seed are off by 6 % by chance.
 fn served(service: &ServiceSpec, clients: &[ClientSpec]) -> Vec<f64> {
     const SEEDS: u32 = 3;
     let mut sums = vec![0.0; clients.len()];

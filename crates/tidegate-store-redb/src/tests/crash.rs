@@ -67,8 +67,8 @@ fn blocked(step: u32) -> Key {
     key(&format!("blocked {step}"))
 }
 
-/// The batch of a step of the run: two counters charged and a note of it; every third time the
-/// charge of the step before given back with a note; every fourth time a key blocked with a note.
+/// The batch of a step in the run: two counters charged with a note; every third time the charge of
+/// the step before given back with a note; every fourth time a key blocked with a note.
 fn batch(step: u32) -> Batch {
     let total = |kind| Operation::new(key("total"), algorithms()[0].clone(), kind);
     let note = |kind| {

@@ -144,20 +144,22 @@ end
 -- limit are read once a call.
 --
 -- Algorithms whose state is at most three numbers have
---   numbers(spec, at)       the limit, read from its bytes
---   admits(n, a, b, c, op)  whether there is room, and the state afterwards
---   charge(n, a, b, c, op)  the state after work already done, with the units booked
---   refund(n, a, b, c, units, op)  `op` where the units are those of an operation
---   undo(n, a, b, c, made)  the state without one earlier charge
---   used(n, a, b, c)        units
---   carry(n, a, b, c, from) the state under these numbers of units counted under others
---   keep_instant(n, a, b, c, from), undo_instant(n, a, b, c, made, was)
---                           of buckets: carry and undo of an operation that keeps the instant
---   brought_back(n, a, b, c, of)
---                           the state if it lies no further ahead than the limit could have written
---                           by now, and otherwise brought back; `of` are the numbers of the
---                           operation that looks at it
---   drains(n, a, b, c)      in how many microseconds it will have drained, about
+--
+--     numbers(spec, at)       the limit, read from its bytes
+--     admits(n, a, b, c, op)  whether there is room, and the state afterwards
+--     charge(n, a, b, c, op)  the state after work already done, with the units booked
+--     refund(n, a, b, c, units, op)  `op` where an operation says the units
+--     undo(n, a, b, c, made)  the state without one earlier charge
+--     used(n, a, b, c)        units
+--     carry(n, a, b, c, from) the state under these numbers of units counted under others
+--     keep_instant(n, a, b, c, from), undo_instant(n, a, b, c, made, was)
+--                             for buckets: carry and undo for an operation that keeps the instant
+--     brought_back(n, a, b, c, of)
+--                             the state if it lies no further ahead than the limit could have written
+--                             by now, and otherwise brought back; `of` are the numbers of the
+--                             operation that looks at it
+--     drains(n, a, b, c)      in how many microseconds it will have drained, about
+--
 -- Each is what the function of that name in `tidegate::algorithm::Counter` is.
 local algorithms = {}
 --

@@ -117,8 +117,8 @@ fn a_single_server_passes() {
     assert!(report.skipped.is_empty(), "{report}");
 }
 
-/// Leaves the instant of the latest charge out of the record of a bucket or of permits: it stays
-/// when a charge is taken back, and no answer depends on it.
+/// Leaves the latest charge's instant out of the record of a bucket or of permits: it stays when a
+/// charge is taken back, and no answer depends on it.
 fn forget_when_charged(record: &mut [u8]) {
     const CHARGED_AT: core::ops::Range<usize> = 41..49;
     const ALGORITHM: usize = 50;

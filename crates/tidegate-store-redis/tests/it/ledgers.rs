@@ -2,8 +2,8 @@
 //! what is granted, what is said to be used, and what is kept are the same to the unit.
 //!
 //! Holders ask as holders do and as none would: asks are repeated, overtaken and lost, holders
-//! leave, come again and speak of former epochs; some ask for leases of a lifetime and are streams
-//! of peers, which take over each other's stale leases; the numbers of limits change, the clock
+//! leave, come again and speak of former epochs. Some ask for leases of a lifetime and are streams
+//! of peers, which take over each other's stale leases. The numbers of limits change, the clock
 //! stands, jumps and steps back, and epochs begin. `TIDEGATE_DIFFERENTIAL` says how many operations
 //! there are, `TIDEGATE_DIFFERENTIAL_SEED` which.
 

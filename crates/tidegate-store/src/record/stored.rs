@@ -27,8 +27,8 @@ const LAYOUT: u8 = 1;
 /// bytes after their length.
 const LEDGER_LAYOUT: u8 = 2;
 
-/// The layout of a bucket or of permits of which the instant of the latest charge is known: that of
-/// a counter, and the instant. Those that are older have the layout of a counter.
+/// The layout of a bucket or of permits that knows when its latest charge was: the layout of a
+/// counter, and the instant. Those that are older have the layout of a counter.
 const CHARGED_LAYOUT: u8 = 3;
 
 /// The layout of a counter whose key was blocked for a length that is known: that of a counter, the

@@ -121,8 +121,8 @@ impl<'a> ReportedBucket<'a> {
     }
 }
 
-/// Reads the message of a report, and says how many buckets of it cannot be read; of one that was
-/// cut off, the whole fields of it.
+/// Reads the message of a report, and says how many of its buckets cannot be read; if it was cut
+/// off, the whole fields.
 ///
 /// Envoy 1.40 sends what its clients send, also where it is not UTF-8, and sends it again with each
 /// report.

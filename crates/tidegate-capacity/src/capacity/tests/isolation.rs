@@ -48,7 +48,7 @@ fn isolate(mode: TableMode) {
     let tickets = zipf_tickets();
     let (mut dice, mut attacked, mut splits, mut moves, mut own_moves) = (SplitMix64::new(3), 0_u64, 0, 0, 0);
     let (mut victim_asked, mut victim_moving) = (0_u64, 0_u64);
-    // Steps of a millisecond: each partition of the victim has 0.1 unit of reads and of writes.
+    // Steps of a millisecond: each partition of the victim has 0.1 unit for reads and for writes.
     for millis in 0..SECONDS * 1000 {
         let at = now.saturating_add(Duration::from_millis(millis));
         for _ in 0..8 {

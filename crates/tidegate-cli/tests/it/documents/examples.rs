@@ -13,9 +13,9 @@
 //! | `<!-- rest differs: REASON -->` | the block is an output of which only the first line is the same in every run, but for numbers |
 //! | `<!-- setup: LINES -->` | lines of shell that a reader has behind them and the page does not show |
 //!
-//! A block of text, JSON or HTTP that follows a block of shell is the output of that block: all of
-//! it, but for `[...]`. Instants, spans of time and names that are drawn differ in every run and
-//! are not compared, and neither is white space. A block of shell without an output has to succeed.
+//! A block of text, JSON or HTTP that follows a block of shell is the whole output of that block,
+//! but for `[...]`. Instants, spans of time and names that are drawn differ in every run and are
+//! not compared, and neither is white space. A block of shell without an output has to succeed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

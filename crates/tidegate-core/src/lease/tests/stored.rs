@@ -27,8 +27,8 @@ fn a_record_that_was_written_is_read_as_it_was() {
     assert_eq!(Ledger::from_bytes(&bytes).unwrap(), ledger);
 }
 
-/// A record of the last version without lifetimes: a bucket of 100 a second with a burst of 80, of
-/// which holder 1 of member 7 and holder 2 of the last member have leases.
+/// A record from the last version without lifetimes: a bucket of 100 a second with a burst of 80,
+/// with leases of two holders: 1 at member 7 and 2 at the last member.
 const WRITTEN_BEFORE: &str = "01037000f0f0e401904ec096b102c8bbe1c9f2a2990300400007010496011211950298e1adcaf2a2\
     99039502d89189caf2a29903c8bbe1c9f2a29903040240ffffffffffffffffff0102045a060500d0\
     87a9caf2a299030090b884caf2a2990380e2dcc9f2a29903040230";

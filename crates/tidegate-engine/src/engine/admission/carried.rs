@@ -306,7 +306,7 @@ impl OpenCarried {
     }
 }
 
-/// The outcome of a request with carried limits: of all of them, or of the one at a position.
+/// The outcome of a request with carried limits: for all limits, or for the one at a position.
 fn outcome_of_carried(carried: &Carried, at: Option<usize>) -> RequestOutcome {
     let of_limit = |status: &CarriedStatus| match status.verdict {
         Verdict::Admit => RequestOutcome::Admitted,

@@ -1,4 +1,4 @@
-//! The levels of features: of admitted requests, of one request that is looked at, and of all.
+//! The levels of features: for admitted requests, for one request that is looked at, and for all.
 
 use std::sync::Arc;
 

@@ -16,8 +16,8 @@ const NAMESPACES: usize = 40;
 const NAMES: u64 = 20_000;
 const TENANTS_MAX: u32 = 500;
 
-/// The most admitted requests in hand. Every reader visits the rows of all of them: with a number
-/// that grew, the time of a run would grow with the square of its operations.
+/// The most admitted requests in hand. Every reader visits all rows: with a number that grew, the
+/// time of a run would grow with the square of its operations.
 const ADMITTED_MAX: usize = 2_000;
 
 /// The outcomes whose units are refused units.

@@ -62,7 +62,7 @@ fn requests(html: &mut String, run: &CapacityRun) {
     table.close();
 }
 
-/// The requests of the experiment of a run as text; nothing of a run of a workload.
+/// The requests of an experiment's run as text; nothing for the run of a workload.
 pub(super) fn fmt_experiment(f: &mut fmt::Formatter<'_>, run: &CapacityRun) -> fmt::Result {
     let Some(experiment) = run.scenario.experiment else { return Ok(()) };
     writeln!(f, "\n{}: {}, {} s", experiment.name, experiment.title, run.scenario.seconds)?;

@@ -1,8 +1,8 @@
 //! A rejector with a proportional and an integral part, as Uber describes that of Cinnamon.
 //!
-//! The source leaves the scale of the integral open. Here the error of an update is the surplus
-//! of what came in over what went out, less the free places, as a part of what went out; the share
-//! of refused requests follows `Kp * error + Ki * sum of errors * 0.05`.
+//! The source leaves the scale of the integral open. Here the error of an update is the surplus of
+//! arrivals over departures less the free places, divided by the departures; the share of refused
+//! requests follows `Kp * error + Ki * sum of errors * 0.05`.
 
 use std::collections::VecDeque;
 

@@ -68,7 +68,7 @@ fn four_levels_refuse_nothing_at_1_3_times_the_capacity_where_on_and_off_refuse_
 }
 
 /// The most utility of an assignment that keeps the order of classes and takes at most `most` of
-/// the capacity, by trying all of them.
+/// the capacity, by trying all assignments.
 fn best_assignment(features: &[(FeatureConfig, f64)], demand: f64, others: f64, most: f64) -> f64 {
     let levels = features[0].0.levels.len();
     let mut best: f64 = 0.0;
@@ -105,8 +105,8 @@ pub(super) fn mixed(chance: &mut Chance) -> Vec<(FeatureConfig, f64)> {
     parts.into_iter().enumerate().map(one).collect()
 }
 
-/// The worth of the levels at the end of a run beside that of the best that keep the order of
-/// classes, which they keep at each tick.
+/// The worth of the levels at the end of a run, beside the best levels that keep the order of
+/// classes, as the levels at each tick do.
 fn worth_of_best(seed: u64, seconds: f64) -> f64 {
     let features = mixed(&mut Chance::new(seed));
     let mut world = world(features.clone(), seed);

@@ -3,8 +3,8 @@
 //! Callers say how long their work took and whether it failed. So that one namespace moves the
 //! limit by no more than its part, each counts once:
 //!
-//! - The failed share is the median of those of the namespaces, of an even number the lower one of
-//!   the middle two. A service that fails, fails for most of them. One that has a good part of the
+//! - The failed share is the median of the shares of the namespaces, the lower middle one if their
+//!   number is even. A service that fails, fails for most of them. One that has a good part of the
 //!   work in flight, of which nothing has ended yet, counts as one of which nothing failed.
 //! - The latency is an index. From one window to the next it moves by the mean of the factors by
 //!   which the medians of the namespaces moved, in logarithms, and each counts with at most

@@ -18,7 +18,7 @@ pub(super) struct WindowSummary {
     /// The part of the samples that failed, 0 to 1.
     pub failed_share: f64,
     /// The latency of the successes in seconds, their median or the index of [`LatencyIndex`];
-    /// above 0; `None` with fewer than half of the smallest number of samples.
+    /// above 0; `None` with fewer than half of the smallest sample count.
     pub latency: Option<f64>,
     /// The same, as the median of the medians of the namespaces.
     pub typical_latency: Option<f64>,

@@ -66,8 +66,8 @@ impl FairQueue {
         excess > rank.as_ratio() * (SHED_ALL_FROM - SHED_FROM) && !self.is_burst(entrant, now)
     }
 
-    /// Whether at least a third of what waits of the namespace are second and later requests of
-    /// their tenants, and none of it is of this request's tenant.
+    /// Whether at least a third of what waits for the namespace are second and later requests of
+    /// their tenants, and none of it is this tenant's.
     fn is_flooded_by_others(&self, entrant: &Entrant) -> bool {
         let (queue, key) = (&self.classes[entrant.class as usize], tenant_of(entrant));
         let own = queue.namespace(key).map(|(_, namespace)| (namespace.ready_flows(), namespace.count()));

@@ -3,9 +3,9 @@
 //!
 //! The virtual time is that of the fluid: it advances by a served cost, divided by weight among the
 //! flows that would still be served if all were served at once. The start of what was served last,
-//! which start-time fair queuing takes for it, stands still while new flows keep coming: each of
-//! them then is before every flow that was served a moment ago, and the later calls of a task wait
-//! for the first calls of all others.
+//! which start-time fair queuing takes for it, stands still while new flows keep coming: each new
+//! flow is before every flow that was served a moment ago, and the later calls of a task wait for
+//! all other first calls.
 //!
 //! The tags belong to the flows rather than to the requests, so that a cancelled request costs its
 //! flow nothing, and the cost of a served one can be corrected later. A flow that has nothing to

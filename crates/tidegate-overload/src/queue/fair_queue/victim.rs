@@ -22,9 +22,9 @@ impl FairQueue {
     }
 
     /// Of each namespace the newest request of its longest sub-queue of a class; the namespace that
-    /// is most over its part first, by shares. In the class of `entrant`, only of namespaces that
-    /// have more of their part than its own would, and of sub-queues of its own that are longer
-    /// than its tenant's would be. With no entrant, all.
+    /// is most over its part first, by shares. In the class of `entrant`: only from namespaces that
+    /// have more of their part than its own would, and in its own namespace only from sub-queues
+    /// that are longer than its tenant's would be. With no entrant, all.
     pub(crate) fn victims(&self, class: Class, entrant: Option<&Entrant>) -> Vec<Position> {
         let queue = &self.classes[class as usize];
         let is_own = |entrant: &&Entrant| entrant.class == class && !entrant.has_ticket;

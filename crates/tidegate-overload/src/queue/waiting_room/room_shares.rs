@@ -10,9 +10,9 @@
 //!   the namespace has only one) always gets another one in.
 //! - The remainder of `B / N` goes to the namespace that asks first.
 //!
-//! The same holds for bytes. A resource with bounds of its own has a room of its own: its requests,
-//! of whatever namespace, take nothing of what the others share, and only its bounds keep them
-//! out. In there the bounds are divided among the namespaces that have requests, by the
+//! The same holds for bytes. A resource with its own bounds has its own room: its requests, in
+//! whatever namespace, take nothing of what the others share, and only its bounds keep them out. In
+//! there the bounds are divided among the namespaces that have requests, by the
 //! [shares](NamespaceShares) of the resource, and nothing is kept free for absent ones: a namespace
 //! below its part displaces a request of the namespace that is most over its own, of whatever
 //! class, and only a namespace over its part gives way to another.
@@ -275,9 +275,9 @@ impl RoomShares {
         }
     }
 
-    /// Whether a request of `group` may take the position of one of `victim`: those of one
-    /// namespace displace each other, and another one's give way in a room of a resource's own only
-    /// while that namespace is over its part.
+    /// Whether a request of `group` may take the position of one of `victim`. Requests of one
+    /// namespace displace each other, and another namespace's give way in a resource's own room
+    /// only while that namespace is over its part.
     pub(super) fn may_displace(&self, group: Group, victim: Group) -> bool {
         let own = self.own_room(victim).filter(|_| group.namespace != victim.namespace);
         own.is_none_or(|own| own.is_over_part(victim.namespace, own.weights_with(group.namespace)))
@@ -410,8 +410,8 @@ impl RoomShares {
         self.used = self.used.minus(before).plus(after);
     }
 
-    /// Used by or reserved for a namespace: the sum over its resources of the use of each, or of
-    /// its share if that is larger; at least the share of the namespace.
+    /// Used by or reserved for a namespace: the sum, over its resources, of the larger of use and
+    /// share; at least the share of the namespace.
     fn claim_of(&self, namespace: NamespaceUse) -> RoomUse {
         let absent = self.bounds.resources.saturating_sub(namespace.groups);
         namespace.claimed.plus(self.of_resource.times(absent)).max(self.of_namespace)

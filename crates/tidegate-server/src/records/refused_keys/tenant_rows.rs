@@ -1,6 +1,6 @@
 //! The refusals of each tenant: a bound by the sketch of tenants, and a breakdown by that of keys.
 //!
-//! A refusal that the counters of keys attribute with certainty is one of its key, and so of the
+//! A refusal that the counters of keys attribute with certainty belongs to its key, and so to the
 //! tenant of that key. Every other refusal may be one of any tenant, also of a key that has no
 //! counter. Therefore a tenant was refused at least as often as its keys were with certainty, and
 //! at most as often as its own counter says, or as its keys were with certainty and all uncertain

@@ -219,7 +219,7 @@ fn tail_word(at: u64, partitions: usize) -> u64 {
     ((u128::from(at % whole) << 64) / u128::from(whole)) as u64
 }
 
-/// The place of the key that is inserted at `at` when the order of new keys is permuted: within the
+/// The place of the key that is inserted at `at` when new keys come in a permuted order: within the
 /// first partition of `order`, with the bits of its former place reversed. Keys that were
 /// neighbours are far apart, and the keys of any second lie evenly over the partition.
 fn scattered_word(at: u64, order: &[u32]) -> u64 {

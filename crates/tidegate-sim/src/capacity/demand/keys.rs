@@ -82,8 +82,8 @@ impl KeySet {
     }
 }
 
-/// The index of the one of `partitions` equal ranges of the order of keys that holds `word`, the
-/// first word of a key's position.
+/// The index of the range that holds `word`, the first word of a key's position, when the order of
+/// keys is cut into `partitions` equal ranges.
 pub fn partition_of(word: u64, partitions: u32) -> u32 {
     ((u128::from(word) * u128::from(partitions)) >> 64) as u32
 }

@@ -14,8 +14,8 @@ use crate::kit::Chance;
 
 const NODES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A table of 400 units a second in 4 partitions with a ceiling of 300, in groups of `replicas` on
-/// 4 nodes of 400.
+/// A table with 400 units a second in 4 partitions with a ceiling of 300, in groups of `replicas`
+/// on 4 nodes of 400.
 fn scenario(replicas: u8, is_write: bool) -> CapacityScenario {
     let node = |name: &str| NodeSpec { name: name.to_owned(), units_per_second: 400, reserve_percent: 10 };
     let nodes = NODES.map(node).to_vec();

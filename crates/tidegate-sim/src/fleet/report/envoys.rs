@@ -17,8 +17,8 @@ pub struct EnvoyReport {
     pub second_max: u64,
     /// The same once all should have been well.
     pub steady_second_max: u64,
-    /// The most that may be admitted in a span of a second: a second of the rate, the burst, and a
-    /// tenth of a second of the rate.
+    /// The most that may be admitted in a span of a second: the rate for 1.1 seconds, and the
+    /// burst.
     pub second_bound: u64,
     /// Envoys of which the same is asked, those with the lower numbers first. Counted once all
     /// should have been well, and from 15 s after demand has moved.

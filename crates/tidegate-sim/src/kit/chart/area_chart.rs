@@ -24,7 +24,7 @@ const RIGHT: f64 = 724.0;
 const ABOVE: (f64, f64) = (70.0, 112.0);
 const AREAS: (f64, f64) = (146.0, 430.0);
 
-/// The middles of the two lines of the names of events, the upper one first; the room between
+/// The middles of the two lines for the names of events, the upper one first; the room between
 /// names; and the width of a letter, about.
 const EVENT_LINES: [f64; 2] = [122.0, 136.0];
 const EVENT_GAP: f64 = 10.0;

@@ -3,8 +3,7 @@
 use core::fmt::Write as _;
 use core::ops::Range;
 
-/// The headings of columns, as they stand in HTML: those of text, then those of numbers, then those
-/// of text again.
+/// The headings of columns, as they stand in HTML: text, then numbers, then text again.
 pub type Columns<'a> = [&'a [&'a str]; 3];
 
 /// A table of a page, to be ended by [`HtmlTable::close`]. Cells stand in HTML as they are given.

@@ -200,7 +200,7 @@ proptest::proptest! {
     }
 }
 
-/// The requests of a tenant of another namespace, of the class of `entrant`.
+/// The requests of a tenant in another namespace, in the class of `entrant`.
 fn of_namespace(namespace: u32, class: Class, tenant: u64) -> Entrant {
     let mut entrant = entrant(class, tenant);
     entrant.group.namespace = namespace;
