@@ -161,8 +161,8 @@ pub fn fill_in_process(keeper: Keeper, keys: usize, times: usize) -> Result<Fill
 pub fn table(worst_keys: usize) -> Result<String, String> {
     let mut text = format!(
         "\n### Memory a key, and the worst single call\n\nKeys of 20 characters, one process a figure; the table of \
-         Tidegate is sized at {BYTES_SIZED} bytes a key. The worst call is the least of three runs, and \
-         without the time in which the process was put aside for others.\n\n\
+         Tidegate is sized at {BYTES_SIZED} bytes a key. The\nworst call is the least of three runs, without the \
+         time in which the process was not running.\n\n\
          | | bytes a key, 1 M | bytes a key, 5 M | worst call at {} M | keys without room |\n|---|---|---|---|---|\n",
         worst_keys / 1_000_000
     );

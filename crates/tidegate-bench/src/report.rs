@@ -35,18 +35,23 @@ pub fn compare(names: &[String], extent: Extent) -> Result<String, String> {
     }
     let chosen =
         scenario::ALL.iter().filter(|one| names.is_empty() || names.iter().any(|name| name == one.name));
-    let (mut summary, mut sections) = (String::new(), String::new());
+    text += &format!(
+        "\nNanoseconds a decision and thread: least of {} medians of {} repetitions, and the ratio to the best\nrival. \
+         In brackets the least and most of that round, where they are more than 5 % apart. In bold:\nslower than the \
+         rival, or over budget.\n",
+        extent.effort.rounds, extent.effort.repetitions
+    );
+    let mut title = String::new();
     for named in chosen {
         eprintln!("measuring {}", named.name);
         let scenario = (named.make)();
         let both = [1, 2].map(|threads| measure(&scenario, threads, extent.effort));
-        summary += &summary_of(&scenario, &both);
-        sections += &section(&scenario, &both, extent.effort);
+        if scenario.title != title {
+            text += &heading(&scenario);
+            title.clone_from(&scenario.title);
+        }
+        text += &rows(&scenario, &both);
     }
-    text += "\n### Budgets\n\n| what | threads | budget ns | ours | best rival in this run | ratio | |\n\
-             |---|---|---|---|---|---|---|\n";
-    text += &summary;
-    text += &sections;
     if extent.with_memory {
         eprintln!("measuring memory");
         text += &memory::table(10_000_000)?;
@@ -75,62 +80,59 @@ pub fn many_keys(many: ManyKeys, effort: Effort) -> String {
     text
 }
 
-/// A line for each figure that has a budget or a rival: budget, ours, the best rival, and whether
-/// we hold up.
-fn summary_of(scenario: &Scenario, both: &[Vec<Figures>; 2]) -> String {
-    let mut text = String::new();
-    for (threads, figures) in (1..).zip(both) {
-        let best = best_rival(scenario, figures);
-        for (candidate, figures) in scenario.candidates.iter().zip(figures) {
-            let budget = candidate.budgets[threads - 1];
-            if candidate.side != Side::Ours || (budget.is_none() && best.is_none()) {
-                continue;
-            }
-            let ours = figures.median;
-            let verdicts = [
-                budget.filter(|budget| ours > *budget).map(|_| "**over budget**"),
-                best.filter(|(_, rival)| ours > *rival).map(|_| "**slower than the rival**"),
-            ];
-            let verdict = verdicts.into_iter().flatten().collect::<Vec<_>>().join(", ");
-            text += &format!(
-                "| {}: {} | {threads} | {} | {ours:.1} | {} | {} | {verdict} |\n",
-                scenario.title,
-                candidate.name,
-                budget.map_or(String::new(), |ns| format!("{ns}")),
-                best.map_or(String::new(), |(name, ns)| format!("{name}: {ns:.1}")),
-                best.map_or(String::new(), |(_, ns)| format!("{:.2}", ours / ns)),
-            );
-        }
-    }
-    text
+/// The least and the most of a round are written when they are further apart than this.
+const APART: f64 = 1.05;
+
+/// The title of a scenario and the head of its table, without ratios if it has no rival.
+fn heading(scenario: &Scenario) -> String {
+    let columns = if has_rival(scenario) {
+        "| | 1 thread | ratio | 2 threads | ratio |\n|---|---|---|---|---|"
+    } else {
+        "| | 1 thread | 2 threads |\n|---|---|---|"
+    };
+    format!("\n### {}\n\n{columns}\n", scenario.title)
 }
 
-/// One scenario with one thread and two.
-fn section(scenario: &Scenario, both: &[Vec<Figures>; 2], effort: Effort) -> String {
-    let mut text = format!(
-        "\n### {}\n\nNanoseconds a decision and thread: least of {} medians of {} repetitions (least to most of that \
-         round).\n\n| | 1 thread | to best rival | 2 threads | to best rival |\n|---|---|---|---|---|\n",
-        scenario.title, effort.rounds, effort.repetitions
-    );
+/// A row for each candidate of a scenario, with one thread and two.
+fn rows(scenario: &Scenario, both: &[Vec<Figures>; 2]) -> String {
+    let has_rival = has_rival(scenario);
+    let mut text = String::new();
     for (index, candidate) in scenario.candidates.iter().enumerate() {
         text += &format!("| {} ", candidate.name);
-        for figures in both {
+        for (figures, budget) in both.iter().zip(candidate.budgets) {
             let Figures { median, least, most } = figures[index];
-            let ratio = match best_rival(scenario, figures) {
-                Some((_, best)) if candidate.side == Side::Ours => format!("{:.2}", median / best),
-                _ => String::new(),
+            let budget = match budget {
+                Some(ns) if median > ns => format!(", **budget {ns}**"),
+                Some(ns) => format!(", budget {ns}"),
+                None => String::new(),
             };
-            text += &format!("| {median:.1} ({least:.1} to {most:.1}) | {ratio} ");
+            let is_apart = most > least * APART;
+            let range = if is_apart { format!(" ({least:.1}-{most:.1})") } else { String::new() };
+            text += &format!("| {median:.1}{range}{budget} ");
+            if has_rival {
+                let ratio = match best_rival(scenario, figures) {
+                    Some(best) if candidate.side == Side::Ours && median > best => {
+                        format!("**{:.2}** ", median / best)
+                    }
+                    Some(best) if candidate.side == Side::Ours => format!("{:.2} ", median / best),
+                    _ => String::new(),
+                };
+                text += &format!("| {ratio}");
+            }
         }
         text += "|\n";
     }
     text
 }
 
-fn best_rival<'s>(scenario: &'s Scenario, figures: &[Figures]) -> Option<(&'s str, f64)> {
+fn has_rival(scenario: &Scenario) -> bool {
+    scenario.candidates.iter().any(|one| one.side == Side::Rival)
+}
+
+/// The median of the quickest rival.
+fn best_rival(scenario: &Scenario, figures: &[Figures]) -> Option<f64> {
     let rivals = scenario.candidates.iter().zip(figures).filter(|(one, _)| one.side == Side::Rival);
-    let named = rivals.map(|(one, figures)| (one.name.as_str(), figures.median));
-    named.min_by(|(_, one), (_, other)| one.total_cmp(other))
+    rivals.map(|(_, figures)| figures.median).min_by(f64::total_cmp)
 }
 
 /// Replaces what stands between the markers of a document.

@@ -116,7 +116,7 @@ fn at_once(
     let clock = Clock::start();
     let candidate = Candidate::each(name, Ours, move |index| decide(&at_once, index, clock.now()));
     Scenario {
-        title: format!("Fair queue, a decision with all planes, {name}"),
+        title: "Fair queue, a decision with all planes".to_owned(),
         admits: Some(admits),
         calls: 1 << 17,
         candidates: vec![candidate.within(1_000.0)],
