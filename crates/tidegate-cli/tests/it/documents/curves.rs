@@ -8,7 +8,7 @@ use tidegate_test_support::TemporaryFolder;
 use super::root;
 
 /// A picture, the script that draws it with what comes before and after the data, and the data.
-const CURVES: [(&str, &[&str], &str, &[&str]); 6] = [
+const CURVES: [(&str, &[&str], &str, &[&str]); 5] = [
     (
         "docs/pictures/over-admission.svg",
         &["crates/tidegate-bench/pictures/over_admission.py"],
@@ -37,12 +37,6 @@ const CURVES: [(&str, &[&str], &str, &[&str]); 6] = [
         "docs/internals/fleet-outage.svg",
         &["crates/tidegate-bench/fleet/outage_plot.py"],
         "docs/internals/data/fleet-outage.jsonl",
-        &[],
-    ),
-    (
-        "docs/internals/fleet-outage-before.svg",
-        &["crates/tidegate-bench/fleet/outage_plot.py"],
-        "docs/internals/data/fleet-outage-before.jsonl",
         &[],
     ),
 ];
