@@ -28,7 +28,7 @@ use tidegate_test_support::{TemporaryFolder, free_port};
 use super::{Block, documents, root};
 
 /// Pages that have tests of their own, which run their blocks.
-const TESTED_ELSEWHERE: [&str; 2] = ["docs/recipes.md", "docs/migration.md"];
+const TESTED_ELSEWHERE: [&str; 3] = [super::recipes::PAGES[0], super::recipes::PAGES[1], "docs/migration.md"];
 
 /// Pages that run at the same time: most of them wait.
 const PAGES_AT_ONCE: usize = 4;

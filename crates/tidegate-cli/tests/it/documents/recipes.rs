@@ -1,6 +1,6 @@
 //! Each recipe runs by itself, after the preparation that all recipes share.
 //!
-//! A recipe is a section of the page; the preparation is all before the first one.
+//! A recipe is a section of a page; the preparation is a section of the first page.
 
 use std::path::Path;
 
@@ -8,13 +8,14 @@ use super::examples::{Part, parts, run_with};
 use super::root;
 use crate::gateways::tools::{fetched_or_skip, find_or_skip};
 
-const PAGE: &str = "docs/recipes.md";
+/// The first page has the preparation of all recipes.
+pub(super) const PAGES: [&str; 2] = ["docs/recipes.md", "docs/recipes-overload.md"];
 
 /// The section that all recipes share.
 const PREPARATION: &str = "Prepare";
 
-fn page() -> String {
-    std::fs::read_to_string(root().join(PAGE)).unwrap()
+fn pages() -> [String; 2] {
+    PAGES.map(|page| std::fs::read_to_string(root().join(page)).unwrap())
 }
 
 /// The headings of the sections of a page, in their order.
@@ -39,12 +40,16 @@ fn carry_out(recipe: &str, programs: &[(&str, &Path)], test: &str) {
     if find_or_skip("python3", test).is_none() {
         return;
     }
-    let (parts, unclear) = parts(&alone(&page(), recipe), |_| false);
-    assert!(unclear.is_empty(), "no test sees these blocks of {PAGE}: {unclear:?}");
-    let steps = parts.iter().filter(|part| matches!(part, Part::Step(_))).count();
+    let mut recipe_parts = Vec::new();
+    for (name, page) in PAGES.iter().zip(pages()) {
+        let (parts, unclear) = parts(&alone(&page, recipe), |_| false);
+        assert!(unclear.is_empty(), "no test sees these blocks of {name}: {unclear:?}");
+        recipe_parts.extend(parts);
+    }
+    let steps = recipe_parts.iter().filter(|part| matches!(part, Part::Step(_))).count();
     assert!(steps > 1, "{recipe} has no calls");
-    let wrong = run_with(&parts, programs);
-    assert!(wrong.is_empty(), "{recipe}, {PAGE}:{}", wrong.join("\n\n"));
+    let wrong = run_with(&recipe_parts, programs);
+    assert!(wrong.is_empty(), "{recipe}, {PAGES:?}:{}", wrong.join("\n\n"));
 }
 
 macro_rules! recipes {
@@ -84,9 +89,12 @@ fn the_recipe_of_many_envoys_runs_as_it_is_written() {
 
 #[test]
 fn every_recipe_has_a_test() {
-    let page = page();
-    let recipes: Vec<&str> = headings(&page).filter(|heading| *heading != PREPARATION).collect();
-    let tested: Vec<&str> = TESTED.iter().copied().chain([ENVOYS]).collect();
+    let pages = pages();
+    let mut recipes: Vec<&str> = pages.iter().flat_map(|page| headings(page)).collect();
+    recipes.retain(|heading| *heading != PREPARATION);
+    let mut tested: Vec<&str> = TESTED.iter().copied().chain([ENVOYS]).collect();
+    recipes.sort_unstable();
+    tested.sort_unstable();
     assert_eq!(recipes, tested);
 }
 
