@@ -22,7 +22,7 @@ const UNIT_TESTS: &str = "prometheus/tidegate.rules.test.yml";
 const REPOSITORY: &str = "https://github.com/tidegate/tidegate/blob/main/";
 
 /// The page that has a row for each alert.
-const ALERTS: &str = "docs/metrics.md";
+const ALERTS: &str = "deploy/prometheus/README.md";
 
 /// Labels that Prometheus adds to each series.
 const TARGET_LABELS: [&str; 2] = ["instance", "job"];
@@ -306,7 +306,7 @@ fn every_alert_has_a_severity_a_time_a_section_of_a_runbook_and_a_row_in_the_doc
         let start = format!("| `{name}` | {severity} |");
         let row = document.lines().find(|line| line.starts_with(&start));
         let row = row.unwrap_or_else(|| panic!("{ALERTS} has no row that begins with {start}"));
-        let link = format!("({}#{anchor})", path.strip_prefix("docs/").unwrap());
+        let link = format!("(../../{path}#{anchor})");
         assert!(row.contains(&link), "{name}: the row has no link {link}");
     }
 }
