@@ -71,6 +71,11 @@ fn hits_in(file: &str, text: &str, syntax: Syntax) -> Vec<Hit> {
         for (index, sentence) in sentences::with_many_of(&paragraph) {
             add(index + 1, sentences::MANY_OF, &sentence);
         }
+        if syntax == Syntax::Markdown {
+            for (index, pattern, line) in sentences::noun_phrases(&paragraph) {
+                add(index + 1, pattern, &line);
+            }
+        }
     }
     for line in comment_lines::of(text, syntax) {
         let CommentLine { index, text, is_prose, .. } = line;

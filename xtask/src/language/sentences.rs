@@ -1,4 +1,4 @@
-//! Sentences with too many `of`.
+//! Sentences with too many `of`, and phrases that stand for a noun.
 
 use super::comment_lines::{self, CommentLine, Syntax};
 use crate::markdown::{self, Paragraph};
@@ -9,8 +9,14 @@ const OF_MAX: usize = 3;
 /// The pattern of a sentence with more than [`OF_MAX`].
 pub(super) const MANY_OF: &str = "more than three `of` in a sentence";
 
-/// The paragraphs of the comments in a source file.
+/// Words after which "of" stands for a noun, each with the name of its pattern.
+const NOUN_PHRASES: &[(&str, &str)] = &[("those", "`those of`"), ("that", "`that of`")];
+
+/// The paragraphs of a page, or of the comments of a source file.
 pub(super) fn paragraphs(text: &str, syntax: Syntax) -> Vec<Paragraph> {
+    if syntax == Syntax::Markdown {
+        return markdown::paragraphs(text);
+    }
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     let mut last_index = None;
     for CommentLine { index, body, is_prose, begins_paragraph, .. } in comment_lines::of(text, syntax) {
@@ -43,6 +49,24 @@ pub(super) fn with_many_of(paragraph: &Paragraph) -> Vec<(usize, String)> {
             found.push((paragraph.index + lines_before, text));
         }
         begin = end;
+    }
+    found
+}
+
+/// Every phrase of [`NOUN_PHRASES`]: its line from 0, the name of its pattern, and that line.
+pub(super) fn noun_phrases(paragraph: &Paragraph) -> Vec<(usize, &'static str, String)> {
+    let shown = markdown::without_code_and_targets(&paragraph.text);
+    let mut found = Vec::new();
+    let mut before = String::new();
+    for (number, (line, whole)) in shown.lines().zip(paragraph.text.lines()).enumerate() {
+        for word in line.split_whitespace() {
+            for (first, name) in NOUN_PHRASES {
+                if before == *first && word == "of" {
+                    found.push((paragraph.index + number, *name, whole.to_owned()));
+                }
+            }
+            before = word.trim_start_matches(['(', '"', '*']).to_ascii_lowercase();
+        }
     }
     found
 }

@@ -111,6 +111,30 @@ fn a_sentence_has_of_three_times_and_no_more() {
     }
     assert_eq!(lines_hit(&format!("// One. Two.\n// {}\n", of(4)), Syntax::Rust), [2]);
     assert_eq!(lines_hit(&format!("-- {}\n", of(4)), Syntax::Lua), [1]);
+    for (page, lines) in [
+        (format!("# A\n\nOne. Two.\n{}\n", of(4)), vec![4]),
+        (format!("- {}\n  {}\n- {}\n", of(2), of(2), of(3)), vec![1]),
+        (format!("| {} | {} |\n| {} |\n", of(2), of(3), of(4)), vec![2]),
+        (format!("| {}<br>{} |\n", of(2), of(2)), vec![]),
+        (format!("```text\n{}\n```\n<!-- {} -->\n", of(4), of(4)), vec![]),
+        (format!("{} [a of b](of.md#of-of)\n", of(2)), vec![]),
+    ] {
+        assert_eq!(lines_hit(&page, Syntax::Markdown), lines, "{page}");
+    }
+}
+
+#[test]
+fn pages_name_the_thing_instead_of_saying_those_of() {
+    for (page, lines) in [
+        ("The limits of a plan and those of an override.\n", vec![1]),
+        ("# A\n\nThe rate, and that\nof the plan.\n", vec![4]),
+        ("- (Those of a plan.)\n| a | that of b |\n", vec![1, 2]),
+        ("All of those. Of these, that one is of use.\n`that of` [a](that of)\n", vec![]),
+        ("```text\nthat of\n```\n<!-- those of -->\n", vec![]),
+    ] {
+        assert_eq!(lines_hit(page, Syntax::Markdown), lines, "{page}");
+    }
+    assert_eq!(hits("/// The limits of a plan and those of an override."), 0);
 }
 
 /// A comment line of `columns` columns in words of nine letters.
