@@ -35,7 +35,7 @@ pub(super) fn write_pass(suite: &str, revision: &Revision, outcome: &str) -> Res
     let today = output_of(Command::new("date").args(["-u", "+%F"]))?;
     let (machine, today) = (machine(), today.trim());
     let pass = format!(
-        "`cargo xtask acceptance {suite}` on {machine}, revision {}, {today}: {outcome}",
+        "`cargo xtask acceptance {suite}` on {machine}, revision {}, {today}:\n{outcome}",
         revision.name
     );
     let page = replaced(&read()?, suite, &pass)
@@ -43,12 +43,14 @@ pub(super) fn write_pass(suite: &str, revision: &Revision, outcome: &str) -> Res
     fs::write(path(), page).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// The line that tells the last pass of a suite: machine, revision, day and outcome; `None` if no
-/// pass was written.
+/// The paragraph that tells the last pass of a suite, as one line: machine, revision, day and
+/// outcome; `None` if no pass was written.
 pub(super) fn last_pass(page: &str, suite: &str) -> Option<String> {
     let (_, rest) = page.split_once(&begin(suite))?;
     let (text, _) = rest.split_once(&end(suite))?;
-    text.lines().find(|line| !line.is_empty()).map(str::to_owned)
+    let lines = text.lines().skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join(" "))
 }
 
 /// The text of the page.
