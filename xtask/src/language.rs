@@ -1,12 +1,14 @@
 //! The rules for English that a program can check, in comments, messages and documents.
 //!
 //! A comment sentence does not begin with a question word used as a noun, and two phrases of ours
-//! are not used at all. A sentence has "of" at most three times, and comment lines have at most
-//! [`COLUMNS`] columns. Code blocks in comments, tables and lines with an address are left alone.
+//! are not used at all. A sentence has "of" at most three times, pages do not say "those of", and
+//! lines of comments and prose have at most [`COLUMNS`] columns. Code blocks, tables and comment
+//! lines with an address are left alone.
 
 use std::fs;
 
 use crate::checkout;
+use crate::markdown::{self, COLUMNS};
 
 use comment_lines::{CommentLine, Syntax};
 
@@ -14,8 +16,8 @@ mod comment_lines;
 mod phrases;
 mod sentences;
 
-/// Columns of a comment line at most, indentation included.
-const COLUMNS: usize = 100;
+/// The pattern of a line of more than [`COLUMNS`].
+const TOO_WIDE: &str = "more than 100 columns";
 
 /// A line that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +69,11 @@ fn hits_in(file: &str, text: &str, syntax: Syntax) -> Vec<Hit> {
     for (index, pattern, line) in phrases::unwanted(text, syntax) {
         add(index + 1, pattern, line);
     }
+    if syntax == Syntax::Markdown {
+        for line in markdown::lines(text).iter().filter(|line| line.is_too_wide()) {
+            add(line.index + 1, TOO_WIDE, line.text);
+        }
+    }
     for paragraph in sentences::paragraphs(text, syntax) {
         for (index, sentence) in sentences::with_many_of(&paragraph) {
             add(index + 1, sentences::MANY_OF, &sentence);
@@ -86,7 +93,7 @@ fn hits_in(file: &str, text: &str, syntax: Syntax) -> Vec<Hit> {
             add(index + 1, "sentence begins with who, what or whoever", text);
         }
         if line.is_too_long(COLUMNS) {
-            add(index + 1, "more than 100 columns", text);
+            add(index + 1, TOO_WIDE, text);
         }
     }
     hits.sort_by_key(|hit| hit.line);

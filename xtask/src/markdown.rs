@@ -2,6 +2,9 @@
 //!
 //! A paragraph is a paragraph of prose, a heading, an item of a list or a part of a table's cell.
 
+/// Columns of a line of prose at most, in pages and in comments; indentation included.
+pub(crate) const COLUMNS: usize = 100;
+
 /// A line of a page is one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineKind {
@@ -30,10 +33,10 @@ pub(crate) struct MarkdownLine<'page> {
 }
 
 impl MarkdownLine<'_> {
-    /// Whether the line is prose of more than `columns` columns that can be broken: a code span and
-    /// a link with its marks stay in one line.
-    pub(crate) fn is_too_wide(&self, columns: usize) -> bool {
-        self.kind == LineKind::Prose && self.text.chars().count() > columns && has_break(self.body)
+    /// Whether the line is prose of more than [`COLUMNS`] columns that can be broken: a code span
+    /// and a link with its marks stay in one line.
+    pub(crate) fn is_too_wide(&self) -> bool {
+        self.kind == LineKind::Prose && self.text.chars().count() > COLUMNS && has_break(self.body)
     }
 }
 

@@ -6,9 +6,6 @@ use std::path::Path;
 use crate::checkout;
 use crate::markdown;
 
-/// Columns of a line of prose at most.
-const COLUMNS: usize = 100;
-
 /// A page by its path from the root of a checkout.
 pub(super) struct Page {
     pub(super) path: String,
@@ -32,7 +29,7 @@ impl Page {
     }
 
     pub(super) fn wide_lines(&self) -> usize {
-        markdown::lines(&self.text).iter().filter(|line| line.is_too_wide(COLUMNS)).count()
+        markdown::lines(&self.text).iter().filter(|line| line.is_too_wide()).count()
     }
 }
 

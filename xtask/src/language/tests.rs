@@ -176,7 +176,23 @@ fn tables_code_addresses_and_single_words_may_be_longer() {
     ] {
         assert_eq!(hits(&text), 0, "{text}");
     }
-    assert_eq!(lines_hit(&format!("{body}\n# {body}"), Syntax::Markdown), [0; 0]);
+}
+
+#[test]
+fn prose_of_pages_has_a_hundred_columns_and_no_more() {
+    let body = line_of("a", 101);
+    for (page, lines) in [
+        (line_of("a", 100), vec![]),
+        (body.clone(), vec![1]),
+        (line_of("-", 101), vec![1]),
+        (format!("# {body}\n\n    {body}\n"), vec![3]),
+        (line_of("a", 100).replace('a', "\u{e4}"), vec![]),
+        (format!("```sh\n{body}\n```\n| {body} |\n<!-- {body} -->\n[a]: b.md {body}\n"), vec![]),
+        (format!("- [{body}](c.md),\n- `{body}`\n"), vec![]),
+        (format!("[{body}](c.md) d\n"), vec![1]),
+    ] {
+        assert_eq!(lines_hit(&page, Syntax::Markdown), lines, "{page}");
+    }
 }
 
 #[test]
