@@ -19,7 +19,7 @@ use crate::timing_report::TimingReport;
 use crate::tree_state::TreeState;
 use crate::workspace::{self, Member};
 use crate::workspace_build::{TestProgram, build};
-use crate::{checkout, instructions, language, layers, planted_faults, prerequisites};
+use crate::{checkout, documents, instructions, language, layers, planted_faults, prerequisites};
 
 /// The features of the facade that are not on by default: its tests and examples need them.
 pub(crate) const FACADE: &str = "tidegate/policy,tidegate/redis,tidegate/tower";
@@ -56,6 +56,7 @@ fn run_steps(members: &[Member], mut timings: Option<TimingReport>) -> bool {
     steps.run("format", || check(&["fmt", "--all", "--check"]));
     steps.run("layering", || plain(layers::run()));
     steps.run("language", || plain(language::check()));
+    steps.run("documents", || plain(documents::run()));
     let mut programs = BuiltPrograms::default();
     steps.run("build", || {
         let report;
