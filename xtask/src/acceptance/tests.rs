@@ -151,7 +151,8 @@ fn the_table_replaces_what_stood_between_the_markers_and_nothing_else() {
 fn the_last_pass_is_the_first_paragraph_between_the_markers() {
     let page = format!("# Page\n\n{}\n{}\n", page::begin("fleet"), page::end("fleet"));
     assert_eq!(page::last_pass(&page, "fleet"), None);
-    let passed = page::replaced(&page, "fleet", "revision a, 2026-01-02:\n4 parts.\n\n| a | table |").unwrap();
+    let passed =
+        page::replaced(&page, "fleet", "revision a, 2026-01-02:\n4 parts.\n\n| a | table |").unwrap();
     assert_eq!(page::last_pass(&passed, "fleet").as_deref(), Some("revision a, 2026-01-02: 4 parts."));
     for Suite { name, .. } in SUITES {
         assert!(last_passes().contains(&format!("\n  {name:<10}")), "{name}");
