@@ -1,5 +1,5 @@
-//! Checks of the files of `deploy` that the gate leaves out: every version of Kubernetes, the
-//! objects of the Prometheus operator, and the chart as it is given away.
+//! Checks that the gate leaves out: the files in `deploy` by every version of Kubernetes, the
+//! Prometheus operator's objects, and the chart as it is given away.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

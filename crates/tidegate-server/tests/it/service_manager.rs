@@ -94,7 +94,7 @@ impl ManagerSocket {
         let this = Arc::clone(self);
         let read = tokio::task::spawn_blocking(move || {
             let mut status = String::new();
-            let states = core::array::from_fn(|_| {
+            let told = core::array::from_fn(|_| {
                 let message = this.next().expect("another message");
                 let mut lines = message.lines();
                 let state = lines.next().unwrap().to_owned();
@@ -106,7 +106,7 @@ impl ManagerSocket {
                 assert_eq!(lines.next(), None, "{message}");
                 state
             });
-            (states, status)
+            (told, status)
         });
         read.await.unwrap()
     }
@@ -121,30 +121,30 @@ async fn the_start_good_and_rejected_reloads_and_the_end_are_told_in_order() {
     let socket = Arc::new(ManagerSocket::new());
     let mut daemon = RestartableDaemon::start(Kept::Memory, THREE, START).await;
     report(daemon.handle(), &socket).await;
-    let (states, status) = socket.states().await;
-    assert_eq!(states, ["READY=1"]);
+    let (told, status) = socket.states().await;
+    assert_eq!(told, ["READY=1"]);
     assert!(status.starts_with("policy version 1 is in force; http on 127.0.0.1:"), "{status}");
 
     assert_eq!(daemon.reload(FIVE).await, None);
-    let (states, status) = socket.states().await;
-    assert_eq!(states, ["RELOADING=1", "READY=1"]);
+    let (told, status) = socket.states().await;
+    assert_eq!(told, ["RELOADING=1", "READY=1"]);
     assert!(status.starts_with("policy version 2 is in force; "), "{status}");
 
     daemon.reload(WRONG).await.expect("it is rejected");
-    let (states, status) = socket.states().await;
-    assert_eq!(states, ["RELOADING=1", "READY=1"], "a rejected policy ends the reload too");
+    let (told, status) = socket.states().await;
+    assert_eq!(told, ["RELOADING=1", "READY=1"], "a rejected policy ends the reload too");
     assert!(status.starts_with("policy version 2 is in force; the policy file was changed and "), "{status}");
 
     // The text of the policy in force again.
     daemon.write(FIVE);
     daemon.handle().reload();
-    let (states, status) = socket.states().await;
-    assert_eq!(states, ["RELOADING=1", "READY=1"]);
+    let (told, status) = socket.states().await;
+    assert_eq!(told, ["RELOADING=1", "READY=1"]);
     assert!(status.starts_with("policy version 2 is in force; http on "), "{status}");
 
     daemon.end().await;
-    let (states, status) = socket.states().await;
-    assert_eq!((states, status.as_str()), (["STOPPING=1".to_owned()], "draining, open connections: 0"));
+    let (told, status) = socket.states().await;
+    assert_eq!((told, status.as_str()), (["STOPPING=1".to_owned()], "draining, open connections: 0"));
     assert_eq!(socket.rest(), [""; 0]);
 }
 
@@ -155,12 +155,12 @@ async fn a_policy_file_that_changed_without_a_signal_is_told_as_a_reload() {
     report(daemon.handle(), &socket).await;
     assert_eq!(socket.states().await.0, ["READY=1"]);
     daemon.write(FIVE);
-    let (states, status) = socket.states().await;
-    assert_eq!(states, ["RELOADING=1", "READY=1"]);
+    let (told, status) = socket.states().await;
+    assert_eq!(told, ["RELOADING=1", "READY=1"]);
     assert!(status.starts_with("policy version 2 is in force; "), "{status}");
     daemon.write(WRONG);
-    let (states, status) = socket.states().await;
-    assert_eq!(states, ["RELOADING=1", "READY=1"]);
+    let (told, status) = socket.states().await;
+    assert_eq!(told, ["RELOADING=1", "READY=1"]);
     assert!(status.contains("rejected"), "{status}");
 }
 
@@ -181,8 +181,8 @@ async fn the_end_is_the_last_state_and_the_drain_counts_connections() {
     let mut client = world.client().await;
     assert_eq!(client.get("/healthz").await.status, 200);
     world.handle.shutdown().await;
-    let (states, status) = socket.states().await;
-    assert_eq!(states, ["READY=1", "STOPPING=1"]);
+    let (told, status) = socket.states().await;
+    assert_eq!(told, ["READY=1", "STOPPING=1"]);
     assert_eq!(status, "draining, open connections: 1");
 }
 
