@@ -102,7 +102,7 @@ impl ManagerSocket {
                     let micros = lines.next().unwrap().strip_prefix("MONOTONIC_USEC=").unwrap();
                     assert!(micros.parse::<u64>().unwrap() > 0, "{message}");
                 }
-                status = lines.next().unwrap().strip_prefix("STATUS=").unwrap().to_owned();
+                lines.next().unwrap().strip_prefix("STATUS=").unwrap().clone_into(&mut status);
                 assert_eq!(lines.next(), None, "{message}");
                 state
             });
@@ -299,7 +299,7 @@ fn variables_that_are_absent_or_wrong_leave_the_daemon_without_a_manager_or_a_wa
         assert!(manager.is_none(), "{name:?}");
     }
     let socket = ManagerSocket::new();
-    let log = |variables: &[(&str, &str)]| {
+    let warnings = |variables: &[(&str, &str)]| {
         let written = WarningLog::default();
         let writer = written.clone();
         let subscriber =
@@ -308,8 +308,8 @@ fn variables_that_are_absent_or_wrong_leave_the_daemon_without_a_manager_or_a_wa
         assert!(manager.is_some(), "{variables:?}");
         written.text()
     };
-    assert_eq!(log(&[]), "");
-    assert_eq!(log(&[("WATCHDOG_PID", "x")]), "", "without a watchdog it means nothing");
+    assert_eq!(warnings(&[]), "");
+    assert_eq!(warnings(&[("WATCHDOG_PID", "x")]), "", "without a watchdog it means nothing");
     for (variables, name) in [
         (&[("WATCHDOG_USEC", "0")][..], "WATCHDOG_USEC"),
         (&[("WATCHDOG_USEC", "soon")], "WATCHDOG_USEC"),
@@ -317,7 +317,7 @@ fn variables_that_are_absent_or_wrong_leave_the_daemon_without_a_manager_or_a_wa
         (&[("WATCHDOG_USEC", "18446744073709551616")], "WATCHDOG_USEC"),
         (&[("WATCHDOG_USEC", "1000"), ("WATCHDOG_PID", "me")], "WATCHDOG_PID"),
     ] {
-        let text = log(variables);
+        let text = warnings(variables);
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.contains("WARN tidegate::service: ") && text.contains(name), "{text}");
     }
