@@ -152,10 +152,9 @@ pub async fn look_at(all: impl Fn() -> Vec<Arc<dyn Refresh>>) {
 mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
     use std::fs;
-    use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
-    use tidegate_test_support::{TemporaryFile, TemporaryFolder};
+    use tidegate_test_support::{MountedVolume, TemporaryFile};
 
     use super::*;
 
@@ -243,21 +242,9 @@ mod tests {
 
     #[test]
     fn a_secret_that_the_kubelet_exchanges_is_renewed() {
-        let folder = TemporaryFolder::new();
-        // The kubelet writes a new folder, puts a link to it over `..data`, and removes the old
-        // folder.
-        let exchange = |version: &str, text: &str| {
-            fs::create_dir(folder.join(version)).unwrap();
-            fs::write(folder.join(version).join("token"), text).unwrap();
-            symlink(version, folder.join("..data_tmp")).unwrap();
-            let old = fs::read_link(folder.join("..data"));
-            fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
-            old.map_or(Ok(()), |old| fs::remove_dir_all(folder.path().join(old))).unwrap();
-        };
-        exchange("..2026_11_30.1", "one");
-        symlink("..data/token", folder.join("token")).unwrap();
-        let renewed = FileBacked::open(Text { path: folder.join("token"), _file: None }).unwrap();
-        exchange("..2026_11_30.2", "two");
+        let mut volume = MountedVolume::new("token", "one").unwrap();
+        let renewed = FileBacked::open(Text { path: volume.path(), _file: None }).unwrap();
+        volume.exchange("two").unwrap();
         renewed.look();
         assert_eq!(renewed.get(), "two");
     }

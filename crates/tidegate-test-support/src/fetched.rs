@@ -3,13 +3,19 @@
 use std::fs::read_dir;
 use std::path::{Path, PathBuf};
 
+/// The folder of a set that is fetched once and kept, below `tidegate-tests` in the user's cache;
+/// `None` without a home. A set is complete when it has the file `installed`.
+pub fn fetched_folder(set: &str) -> Option<PathBuf> {
+    let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("tidegate-tests").join(set))
+}
+
 /// A file of what the gate fetches from registries, below `tidegate-tests` in the user's cache;
 /// `None` if it is not there. The folders are those of `xtask/src/prerequisites/fetched.rs`. A `*`
 /// in `file` stands for any one name: a folder may be called after a version of Python.
 pub fn fetched(set: &str, file: &str) -> Option<PathBuf> {
-    let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")))?;
-    let folder = cache.join("tidegate-tests").join(set);
+    let folder = fetched_folder(set)?;
     if folder.join("installed").is_file() { matching(&folder, file) } else { None }
 }
 

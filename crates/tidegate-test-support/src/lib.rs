@@ -5,7 +5,8 @@
 //! | [`TemporaryFolder`], [`TemporaryFile`] | a place that is gone when the test is |
 //! | [`ChildProcess`] | a process that is stopped, by its id, when the test ends |
 //! | [`RedisServer`] | a Redis server on a free port of loopback |
-//! | [`fetched`] | a program that the gate fetches from a registry |
+//! | [`find_program`], [`fetched`] | a program of the machine, and one that the gate fetches |
+//! | [`MountedVolume`] | a folder that the kubelet exchanges |
 //! | `manifests` | files of `deploy` as Helm and kustomize render them |
 //! | [`SplitMix64`] | numbers that a seed determines |
 //! | [`until`], `eventually` | waiting for a condition that announces nothing |
@@ -28,9 +29,11 @@
 mod child_process;
 mod condition;
 mod fetched;
+mod find_program;
 mod machine_time;
 #[cfg(feature = "manifests")]
 pub mod manifests;
+mod mounted_volume;
 mod redis_server;
 mod split_mix;
 mod temporary_folder;
@@ -39,8 +42,10 @@ pub use child_process::ChildProcess;
 pub use condition::{PATIENCE, holds_within, until, until_some};
 #[cfg(feature = "tokio")]
 pub use condition::{eventually, eventually_some, within};
-pub use fetched::fetched;
+pub use fetched::{fetched, fetched_folder};
+pub use find_program::find_program;
 pub use machine_time::MachineInstant;
+pub use mounted_volume::MountedVolume;
 pub use redis_server::{RedisServer, free_port, program, skip};
 pub use split_mix::SplitMix64;
 pub use temporary_folder::{TemporaryFile, TemporaryFolder};

@@ -18,15 +18,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{ChildProcess, PATIENCE, TemporaryFolder, holds_within};
+use crate::{ChildProcess, PATIENCE, TemporaryFolder, find_program, holds_within};
 
 /// How many ports are tried until one is free.
 const PORTS_TRIED_MAX: usize = 1000;
 
 /// The program, if the machine has it.
 pub fn program() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join("redis-server")).find(|program| program.is_file())
+    find_program("redis-server")
 }
 
 /// Says past the test harness that `test` could not run because the program is missing.

@@ -3,11 +3,10 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use tidegate_test_support::{TemporaryFolder, until};
+use tidegate_test_support::{MountedVolume, TemporaryFolder, until};
 
 use super::text;
 use crate::command::{run, tidegate};
@@ -15,54 +14,22 @@ use crate::gateways::stand::free_address;
 use crate::gateways::tools::skip;
 use crate::process::{Daemon, answer, post, send};
 
-/// A folder as the kubelet makes it of a `ConfigMap`: `tidegate.yaml` leads through `..data` to a
-/// folder that is named after an instant.
-struct MountedConfigMap {
-    folder: TemporaryFolder,
-    versions: u32,
-}
-
-impl MountedConfigMap {
-    fn new(policy: &str) -> Self {
-        let mut mounted = Self { folder: TemporaryFolder::new(), versions: 0 };
-        mounted.exchange(policy);
-        symlink("..data/tidegate.yaml", mounted.path()).unwrap();
-        mounted
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.join("tidegate.yaml")
-    }
-
-    /// The steps of the kubelet's atomic writer: a new folder, a new link over the old one, and the
-    /// old folder is removed.
-    fn exchange(&mut self, policy: &str) {
-        self.versions += 1;
-        let name = format!("..2026_11_30_18_00_00.{}", self.versions);
-        fs::create_dir(self.folder.join(&name)).unwrap();
-        fs::write(self.folder.join(&name).join("tidegate.yaml"), policy).unwrap();
-        symlink(&name, self.folder.join("..data_tmp")).unwrap();
-        let data = self.folder.join("..data");
-        let old = fs::read_link(&data).ok();
-        fs::rename(self.folder.join("..data_tmp"), data).unwrap();
-        if let Some(old) = old {
-            fs::remove_dir_all(self.folder.path().join(old)).unwrap();
-        }
-    }
-}
-
-/// The policy of the base with free ports on loopback, and without tokens.
-fn base_policy(admin: &str) -> String {
-    let policy = text("kubernetes/base/tidegate.yaml");
-    let policy = policy.replace("0.0.0.0:8082", admin);
-    let policy = ["0.0.0.0:8080", "0.0.0.0:8081"].iter().fold(policy, |policy, from| {
+/// A policy of `deploy` on loopback and without tokens, with each first text exchanged for the
+/// second.
+fn local_policy(file: &str, exchanged: &[(&str, &str)]) -> String {
+    let tokens = |line: &&str| line.contains("token_file") || *line == "authorization:";
+    let lines: Vec<_> = text(file).lines().filter(|line| !tokens(line)).map(str::to_owned).collect();
+    exchanged.iter().fold(lines.join("\n") + "\n", |policy, (from, to)| {
         assert!(policy.contains(from), "{policy}");
-        policy.replace(from, "127.0.0.1:0")
-    });
-    policy
-        .lines()
-        .filter(|line| !line.contains("token_file") && *line != "authorization:")
-        .fold(String::new(), |policy, line| policy + line + "\n")
+        policy.replace(from, to)
+    })
+}
+
+/// The policy of the base, with operators at this address.
+fn base_policy(admin: &str) -> String {
+    let exchanged =
+        [("0.0.0.0:8080", "127.0.0.1:0"), ("0.0.0.0:8081", "127.0.0.1:0"), ("0.0.0.0:8082", admin)];
+    local_policy("kubernetes/base/tidegate.yaml", &exchanged)
 }
 
 /// Status and body of an answer to a GET.
@@ -84,22 +51,22 @@ fn a_config_map_that_the_kubelet_exchanges_is_in_force_without_a_restart_and_a_w
     let policy = base_policy(&admin);
     let changed = policy.replace("rate: 100/s, burst: 200", "rate: 1/h, burst: 1");
     assert_ne!(changed, policy);
-    let mut mounted = MountedConfigMap::new(&policy);
+    let mut mounted = MountedVolume::new("tidegate.yaml", &policy).unwrap();
     let mut daemon = Daemon::start(&["--config", mounted.path().to_str().unwrap(), "--log-format", "json"]);
     let address = daemon.address();
     daemon.read_until("operators");
     assert_eq!(admitted(&address, "ada"), 3);
-    mounted.exchange(&changed);
+    mounted.exchange(&changed).unwrap();
     let last = |part: &str| get(&admin, "/v1/limits").1.contains(part);
     until("the exchanged policy is in force", || last("\"version\":2"));
     assert_eq!(admitted(&address, "eve"), 1);
     // A misspelt key: the policy in force stays, says so, and the pod stays ready.
-    mounted.exchange(&policy.replace("burst: 200", "brust: 200"));
+    mounted.exchange(&policy.replace("burst: 200", "brust: 200")).unwrap();
     until("the wrong policy is reported", || last("last_error"));
     let (_, limits) = get(&admin, "/v1/limits");
     assert!(limits.contains("brust") && limits.contains("\"version\":2"), "{limits}");
     assert_eq!((admitted(&address, "bob"), get(&admin, "/readyz").0), (1, 200));
-    mounted.exchange(&policy);
+    mounted.exchange(&policy).unwrap();
     until("a valid policy is in force again", || last("\"version\":3"));
     assert_eq!(admitted(&address, "kim"), 3);
     daemon.signal("TERM");
@@ -110,7 +77,8 @@ fn a_config_map_that_the_kubelet_exchanges_is_in_force_without_a_restart_and_a_w
 
 #[test]
 fn a_wrong_policy_at_the_start_ends_the_pod_with_its_place_and_the_fix() {
-    let mounted = MountedConfigMap::new(&base_policy("127.0.0.1:0").replace("burst: 200", "brust: 200"));
+    let policy = base_policy("127.0.0.1:0").replace("burst: 200", "brust: 200");
+    let mounted = MountedVolume::new("tidegate.yaml", &policy).unwrap();
     let (code, out, err) =
         run(&["serve", "--config", mounted.path().to_str().unwrap(), "--log-format", "json"]);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
@@ -120,15 +88,13 @@ fn a_wrong_policy_at_the_start_ends_the_pod_with_its_place_and_the_fix() {
 
 /// The policy of the overlay `single` with its store in a folder.
 fn single_policy(volume: &Path) -> String {
-    let policy = text("kubernetes/overlays/single/tidegate.yaml");
-    let exchanged = policy.replace("/var/lib/tidegate", volume.to_str().unwrap());
-    assert_ne!(exchanged, policy);
-    let exchanged =
-        exchanged.lines().filter(|line| !line.contains("token_file") && *line != "authorization:");
-    let exchanged: Vec<_> = exchanged.collect();
-    ["8080", "8081", "8082"]
-        .iter()
-        .fold(exchanged.join("\n"), |policy, port| policy.replace(&format!("0.0.0.0:{port}"), "127.0.0.1:0"))
+    let exchanged = [
+        ("/var/lib/tidegate", volume.to_str().unwrap()),
+        ("0.0.0.0:8080", "127.0.0.1:0"),
+        ("0.0.0.0:8081", "127.0.0.1:0"),
+        ("0.0.0.0:8082", "127.0.0.1:0"),
+    ];
+    local_policy("kubernetes/overlays/single/tidegate.yaml", &exchanged)
 }
 
 #[test]

@@ -7,12 +7,12 @@ use std::process::Command;
 
 use regex::Regex;
 use tidegate_core::{Class, Reason, RequestOutcome};
-use tidegate_test_support::TemporaryFile;
+use tidegate_test_support::{TemporaryFile, find_program};
 
 use super::{deploy, text};
 use crate::command::run;
 use crate::documents::{anchors, root};
-use crate::gateways::tools::{fetched_or_skip, find};
+use crate::gateways::tools::fetched_or_skip;
 use crate::process::{Daemon, answer, send};
 
 const RULES: &str = "prometheus/tidegate.rules.yml";
@@ -332,7 +332,7 @@ fn every_alert_has_a_unit_test_that_fires_and_one_that_stays_silent() {
 fn promtool_reads_the_rules_and_their_unit_tests_pass() {
     let test = "promtool_reads_the_rules_and_their_unit_tests_pass";
     let fetched = || fetched_or_skip("prometheus", "usr/bin/promtool", test);
-    let Some(promtool) = find("promtool").or_else(fetched) else { return };
+    let Some(promtool) = find_program("promtool").or_else(fetched) else { return };
     for (command, file) in [("check", RULES), ("test", UNIT_TESTS)] {
         let output = Command::new(&promtool).args([command, "rules"]).arg(deploy(file)).output().unwrap();
         let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat();

@@ -4,18 +4,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tidegate_test_support::fetched;
-
-/// Where the program is, if it is anywhere.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
-}
+use tidegate_test_support::{fetched, find_program};
 
 /// The program, or nothing and a line that says which test did not run.
 pub(crate) fn find_or_skip(program: &str, test: &str) -> Option<PathBuf> {
-    let found = find(program);
+    let found = find_program(program);
     if found.is_none() {
         skip(test, &format!("{program} is not installed; `cargo xtask test` installs it"));
     }
