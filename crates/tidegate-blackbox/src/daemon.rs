@@ -189,14 +189,9 @@ impl<'context> Daemon<'context> {
     }
 
     fn note_address(&mut self, line: &str) {
-        let mut words = line.split_whitespace();
-        let (Some(listener), Some(text)) = (words.next(), words.next()) else { return };
-        let text = text.rsplit("//").next().unwrap_or(text);
-        let Ok(mut address) = text.parse::<SocketAddr>() else { return };
-        if address.ip().is_unspecified() {
-            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        if let Some((listener, address)) = printed_address(line) {
+            self.addresses.insert(listener.to_owned(), address);
         }
-        self.addresses.insert(listener.to_owned(), address);
     }
 
     fn address(&self, listener: &str) -> Result<SocketAddr, Failure> {
@@ -308,11 +303,8 @@ impl<'context> Daemon<'context> {
         self.memory("VmRSS:").unwrap_or(0).saturating_sub(self.idle_bytes)
     }
 
-    /// A field of the process's status that the kernel counts in KiB, in bytes.
     fn memory(&self, field: &str) -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+        process_memory(self.process.id(), field)
     }
 }
 
@@ -326,7 +318,26 @@ fn no_pipe(name: &str) -> Failure {
     Failure::Unfinished(format!("the daemon's {name} is not piped"))
 }
 
-fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+/// The listener and its address in a line that the daemon prints when it serves.
+pub(crate) fn printed_address(line: &str) -> Option<(&str, SocketAddr)> {
+    let mut words = line.split_whitespace();
+    let (listener, text) = (words.next()?, words.next()?);
+    let mut address: SocketAddr = text.rsplit("//").next().unwrap_or(text).parse().ok()?;
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    Some((listener, address))
+}
+
+/// A field of the status of a process that the kernel counts in KiB, in bytes.
+pub(crate) fn process_memory(process: u32, field: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// The lines of a pipe, which is read to its end.
+pub(crate) fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {

@@ -2,6 +2,7 @@
 
 use std::io::{Error, Result};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -45,6 +46,11 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// Whether the connection ends with it.
+    pub fn closes(&self) -> bool {
+        self.header("connection") == Some("close")
+    }
+
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -72,6 +78,16 @@ impl Http1Client {
     pub fn open(address: SocketAddr) -> Result<Self> {
         let runtime = runtime()?;
         let sender = runtime.block_on(async { begin(connect(address).await?).await })?;
+        Ok(Self { sender, runtime })
+    }
+
+    /// Connects to the Unix socket at `path`.
+    pub fn open_unix(path: &Path) -> Result<Self> {
+        let runtime = runtime()?;
+        let sender = runtime.block_on(async {
+            let stream = timeout(READ_TIMEOUT, UnixStream::connect(path)).await??;
+            begin(stream).await
+        })?;
         Ok(Self { sender, runtime })
     }
 

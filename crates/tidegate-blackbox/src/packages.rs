@@ -16,6 +16,8 @@
 //! - `served`: a daemon in such a root
 //! - `decisions`: the first minute, and a table of decisions over HTTP and RESP
 
+#![expect(clippy::cast_precision_loss, reason = "sizes and counts are far below 2^52")]
+
 mod archive;
 mod balancer;
 mod buildah;

@@ -2,7 +2,6 @@
 //! read-only but for the volume, as its user, without capabilities, with no new privileges, and on
 //! a loopback of its own, so that its port is free.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,10 +10,11 @@ use serde_json::Value;
 use tidegate_test_support::{ChildProcess, holds_within};
 
 use super::root::{RootFolder, clean, needs, succeed};
+use super::served::{end_by_term, mebibytes_of};
 use crate::attack::{AttackResult, Failure, require};
 
-/// How long it may take to answer its health check, and to end.
-const PATIENCE: Duration = Duration::from_secs(45);
+/// How long it may take to answer its health check.
+const HEALTHY_MAX: Duration = Duration::from_secs(45);
 
 /// Mounts a volume that is its user's, for as long as it runs.
 pub(super) const OWN_VOLUME: &str =
@@ -45,14 +45,14 @@ exec setpriv --no-new-privs unshare --root=\"$root\" --wd=\"$folder\" --setgid=\
 
 /// A running container.
 #[derive(Debug)]
-pub(super) struct Container {
+pub(super) struct ImageContainer {
     process: ChildProcess,
     began: Instant,
     user: String,
     health: Vec<String>,
 }
 
-impl Container {
+impl ImageContainer {
     /// Starts the command that `config` names. `volume` is a script that mounts the volume.
     pub(super) fn start(root: &RootFolder, config: &Value, volume: &str) -> Result<Self, Failure> {
         let mut command = Self::command(root, config, volume)?;
@@ -85,7 +85,7 @@ impl Container {
         let Some((program, arguments)) = self.health.split_first() else {
             return Err(Failure::GotThrough("the image has no health check".to_owned()));
         };
-        let is_healthy = holds_within(PATIENCE, || {
+        let is_healthy = holds_within(HEALTHY_MAX, || {
             let status =
                 self.inside(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
             status.is_ok_and(|status| status.success())
@@ -119,18 +119,12 @@ impl Container {
 
     /// The memory that it has now, in MiB.
     pub(super) fn mebibytes(&self) -> Option<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib / 1024.0)
+        mebibytes_of(self.id())
     }
 
     /// Ends it by the signal that the image names.
-    pub(super) fn end(mut self) -> AttackResult {
-        let signalled = self.process.signal("TERM");
-        let has_ended = holds_within(PATIENCE, || !self.process.is_running());
-        let status = if has_ended { self.process.wait()?.to_string() } else { "still running".to_owned() };
-        require!(signalled && status == "exit status: 0", "after SIGTERM: {status}")?;
-        Ok(status)
+    pub(super) fn end(self) -> AttackResult {
+        end_by_term(self.process)
     }
 }
 

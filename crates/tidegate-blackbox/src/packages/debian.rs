@@ -40,7 +40,6 @@ const FILES: [&str; 9] = [
 /// The package by itself, and in a root where no systemd runs.
 pub(super) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
     let package = context.artifact(PACKAGE)?;
-    #[expect(clippy::cast_precision_loss, reason = "a package is far below 2^52 bytes")]
     let mebibytes = fs::metadata(&package)?.len() as f64 / f64::from(1 << 20);
     findings.shown("size of the package", mebibytes, "MiB", &package.display().to_string());
     findings.claimed("lintian finds no error", lintian(&package));

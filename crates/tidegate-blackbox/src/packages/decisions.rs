@@ -25,26 +25,26 @@ struct TableRow {
     /// Attributes and their values; each protocol has values of its own.
     attributes: &'static [(&'static str, &'static str)],
     cost: u64,
-    decision: ExpectedDecision,
+    decision: TableDecision,
 }
 
 /// The decision on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ExpectedDecision {
+enum TableDecision {
     /// Admitted, with this many units left of the tightest limit, if one applies.
     Admit { left: Option<u64> },
     /// Refused for this reason, by this limit, and whether it says when to come back.
     Refuse { reason: &'static str, limit: &'static str, comes_back: bool },
 }
 
-const UNLIMITED: ExpectedDecision = ExpectedDecision::Admit { left: None };
+const UNLIMITED: TableDecision = TableDecision::Admit { left: None };
 
-const fn admit(left: u64) -> ExpectedDecision {
-    ExpectedDecision::Admit { left: Some(left) }
+const fn admit(left: u64) -> TableDecision {
+    TableDecision::Admit { left: Some(left) }
 }
 
-const fn exceeded(limit: &'static str) -> ExpectedDecision {
-    ExpectedDecision::Refuse { reason: "quota_exceeded", limit, comes_back: true }
+const fn exceeded(limit: &'static str) -> TableDecision {
+    TableDecision::Refuse { reason: "quota_exceeded", limit, comes_back: true }
 }
 
 const ADA: &[(&str, &str)] = &[("user", "ada")];
@@ -67,7 +67,7 @@ const TABLE: &[TableRow] = &[
     TableRow {
         attributes: EVE,
         cost: 4,
-        decision: ExpectedDecision::Refuse {
+        decision: TableDecision::Refuse {
             reason: "cost_exceeds_limit",
             limit: "per-user",
             comes_back: false,
@@ -99,11 +99,11 @@ pub(super) fn table(http: SocketAddr, resp: SocketAddr) -> AttackResult {
 }
 
 /// A decision in words, in which the protocols are compared.
-fn expected(decision: ExpectedDecision) -> String {
+fn expected(decision: TableDecision) -> String {
     match decision {
-        ExpectedDecision::Admit { left: Some(left) } => format!("admit, {left} left"),
-        ExpectedDecision::Admit { left: None } => "admit".to_owned(),
-        ExpectedDecision::Refuse { reason, limit, comes_back } => {
+        TableDecision::Admit { left: Some(left) } => format!("admit, {left} left"),
+        TableDecision::Admit { left: None } => "admit".to_owned(),
+        TableDecision::Refuse { reason, limit, comes_back } => {
             format!("refuse, {reason} by {limit}, {}", if comes_back { "come back" } else { "never" })
         }
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tidegate_test_support::TemporaryFolder;
 
 use super::buildah;
-use super::container::{Container, FOREIGN_VOLUME, OWN_VOLUME, READ_ONLY_VOLUME, bound};
+use super::container::{FOREIGN_VOLUME, ImageContainer, OWN_VOLUME, READ_ONLY_VOLUME, bound};
 use super::root::{RootFolder, files_of, needs, succeed, text};
 use super::served::refusal_to_start;
 use crate::attack::{AttackResult, Failure, RunContext, require};
@@ -42,7 +42,7 @@ pub(super) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), F
     findings.held("each blob has its checksum", "index, manifest, configuration, layer");
     let root = image.root()?;
     findings.claimed("it has a static program, and no shell", contents(&root));
-    match Container::start(&root, &image.config, OWN_VOLUME) {
+    match ImageContainer::start(&root, &image.config, OWN_VOLUME) {
         Ok(container) => {
             let took = container.until_healthy()?;
             findings.timed("time from the start to a first answer", Ok::<_, &str>(took), ANSWER_MAX);
@@ -128,16 +128,11 @@ fn contents(root: &RootFolder) -> AttackResult {
     let mode = fs::metadata(root.join("usr/bin/tidegate"))?.permissions().mode() & 0o7777;
     require!((owner, mode) == (65532, 0o755), "the state is of user {owner}, the program has mode {mode:o}")?;
     let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
-    Ok(format!("{} files, {:.1} MB", files.len(), precise(bytes) / 1e6))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "images are far below 2^52 bytes")]
-fn precise(bytes: u64) -> f64 {
-    bytes as f64
+    Ok(format!("{} files, {:.1} MB", files.len(), bytes as f64 / 1e6))
 }
 
 /// A request that goes ahead, and a refusal that explains itself, by the program in the image.
-fn refuses(container: &Container) -> AttackResult {
+fn refuses(container: &ImageContainer) -> AttackResult {
     let status = fs::read_to_string(format!("/proc/{}/status", container.id()))?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
@@ -167,7 +162,7 @@ const ADDRESS: &str = "http://127.0.0.1:8080";
 fn kept_on_volume(root: &RootFolder, config: &Value) -> AttackResult {
     let volume = TemporaryFolder::new();
     succeed(Command::new("chown").arg("65532:65532").arg(volume.path()))?;
-    let left = |container: &Container| {
+    let left = |container: &ImageContainer| {
         let (code, text) = container.run(&["explain", "--at", ADDRESS, "api", "user=ada"])?;
         let line = text.lines().find(|line| line.contains("per-user-daily")).unwrap_or_default();
         require!(code == Some(0) && !line.is_empty(), "{code:?}: {text}")?;
@@ -176,7 +171,7 @@ fn kept_on_volume(root: &RootFolder, config: &Value) -> AttackResult {
     };
     let mut seen = Vec::new();
     for charge in ["20", "0"] {
-        let container = Container::start(root, config, &bound(volume.path()))?;
+        let container = ImageContainer::start(root, config, &bound(volume.path()))?;
         container.until_healthy()?;
         if charge != "0" {
             let (code, text) =
@@ -200,7 +195,7 @@ fn read_only_volume(root: &RootFolder, config: &Value) -> AttackResult {
 
 /// The container ends at once, and says which folder is wrong.
 fn does_not_start(root: &RootFolder, config: &Value, volume: &str) -> AttackResult {
-    let (code, text) = refusal_to_start(&mut Container::command(root, config, volume)?)?;
+    let (code, text) = refusal_to_start(&mut ImageContainer::command(root, config, volume)?)?;
     require!(code == Some(4) && text.contains("/var/lib/tidegate"), "{code:?}: {text}")?;
     Ok(text)
 }

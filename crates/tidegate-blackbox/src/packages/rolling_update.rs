@@ -69,25 +69,20 @@ pub(super) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), F
         counts.refused,
     );
     let first = counts.failed.first().cloned().unwrap_or(note);
-    findings.gated("failed calls", figure(counts.failed.len()), "", Gate::AtMost(0.0), &first);
-    findings.gated("calls", figure(counts.calls), "", Gate::AtLeast(figure(CALLS)), "");
+    findings.gated("failed calls", counts.failed.len() as f64, "", Gate::AtMost(0.0), &first);
+    findings.gated("calls", counts.calls as f64, "", Gate::AtLeast(CALLS as f64), "");
     let grace = fleet.grace.as_secs_f64();
     findings.gated("longest end of a pod", slowest_end.as_secs_f64(), "s", Gate::AtMost(grace), "");
     let survivor = Daemon::start(context, &policy)?;
     let wrong = (0..USERS).filter(|user| charged(&survivor, *user).ok() != Some(counts.admitted[*user]));
-    let wrong = figure(wrong.count());
+    let wrong = wrong.count() as f64;
     findings.gated("users with a lost or doubled charge", wrong, "", Gate::AtMost(0.0), "");
     // The same without the sleep: calls that this part could not miss.
     let hasty = fleet.without_pre_stop();
     let (counts, _) = update(context, &hasty, &policy, 0)?;
     let note = "the balancer sends calls to daemons that have gone";
-    findings.gated("failed calls without preStop", figure(counts.failed.len()), "", Gate::AtLeast(1.0), note);
+    findings.gated("failed calls without preStop", counts.failed.len() as f64, "", Gate::AtLeast(1.0), note);
     Ok(())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-fn figure(count: usize) -> f64 {
-    count as f64
 }
 
 /// Updates each daemon of a fleet while callers call, for as many calls at least; and the longest
@@ -196,8 +191,7 @@ fn call(address: SocketAddr, caller: usize, calls_min: usize, is_over: &AtomicBo
             Ok(mut client) => {
                 let answer = client.ask(http1::check("api", &format!("user-{user}")));
                 // As every client of HTTP, it leaves a connection that the answer closes.
-                let closes = |answer: &http1::Answer| answer.header("connection") == Some("close");
-                if caller.is_multiple_of(2) && answer.as_ref().is_ok_and(|answer| !closes(answer)) {
+                if caller.is_multiple_of(2) && answer.as_ref().is_ok_and(|answer| !answer.closes()) {
                     kept = Some(client);
                 }
                 answer

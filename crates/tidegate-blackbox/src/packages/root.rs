@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use tidegate_test_support::TemporaryFolder;
+use tidegate_test_support::{TemporaryFolder, fetched_folder, find_program};
 
 use crate::attack::Failure;
 
@@ -78,11 +78,9 @@ pub(crate) fn clean(command: &mut Command) {
 
 /// The folder of Debian's base with these packages, fetched if it is not there.
 fn debian_base(packages: &[&str]) -> Result<PathBuf, Failure> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = given.or_else(|| Some(home?.join(".cache")));
-    let cache = cache.ok_or_else(|| Failure::Skipped("set HOME or XDG_CACHE_HOME".to_owned()))?;
-    let base = cache.join("tidegate-tests").join([&["debian", DEBIAN][..], packages].concat().join("-"));
+    let set = [&["debian", DEBIAN][..], packages].concat().join("-");
+    let base =
+        fetched_folder(&set).ok_or_else(|| Failure::Skipped("set HOME or XDG_CACHE_HOME".to_owned()))?;
     if base.join(STAMP).is_file() {
         return Ok(base);
     }
@@ -105,11 +103,7 @@ fn debian_base(packages: &[&str]) -> Result<PathBuf, Failure> {
 
 /// Skips a part unless this machine has all of these programs.
 pub(crate) fn needs(programs: &[&str]) -> Result<(), Failure> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> =
-        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
-    let has = |program: &&&str| !folders.iter().any(|folder| folder.join(program).is_file());
-    match programs.iter().find(has) {
+    match programs.iter().find(|program| find_program(program).is_none()) {
         Some(missing) => Err(Failure::Skipped(format!(
             "{missing} is not installed; as root, run `apt-get install {missing}`"
         ))),

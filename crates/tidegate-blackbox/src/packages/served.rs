@@ -1,17 +1,17 @@
 //! A daemon in a root of its own, from its start to its end.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_test_support::{ChildProcess, holds_within};
 
 use crate::attack::{AttackResult, Failure, require};
+use crate::daemon::{lines_of, printed_address, process_memory};
 
 /// How long it may take to start.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ const STOP_MAX: Duration = Duration::from_secs(45);
 #[derive(Debug)]
 pub(super) struct ServedDaemon {
     process: ChildProcess,
-    addresses: BTreeMap<String, String>,
+    addresses: BTreeMap<String, SocketAddr>,
     /// Everything that it printed on standard output until it served.
     pub(super) printed: String,
     /// The time from its start until it printed its addresses.
@@ -45,13 +45,7 @@ impl ServedDaemon {
             let _ = errors.read_to_string(&mut text);
             text
         });
-        let (sender, lines) = channel();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // The rest is read so that the daemon never blocks on a full pipe.
-                let _ = sender.send(line);
-            }
-        });
+        let lines = lines_of(output);
         let mut daemon = Self {
             process,
             addresses: BTreeMap::new(),
@@ -84,10 +78,8 @@ impl ServedDaemon {
     }
 
     fn note(&mut self, line: &str) {
-        let mut words = line.split_whitespace();
-        if let (Some(listener), Some(address)) = (words.next(), words.next()) {
-            let address = address.rsplit("//").next().unwrap_or(address);
-            self.addresses.entry(listener.to_owned()).or_insert_with(|| address.to_owned());
+        if let Some((listener, address)) = printed_address(line) {
+            self.addresses.entry(listener.to_owned()).or_insert(address);
         }
         self.printed.push_str(line);
         self.printed.push('\n');
@@ -95,25 +87,33 @@ impl ServedDaemon {
 
     /// The address of a listener, by its word in the output: `callers`, `operators`, `redis`.
     pub(super) fn address(&self, listener: &str) -> Result<SocketAddr, Failure> {
-        let address = self.addresses.get(listener).and_then(|address| address.parse().ok());
+        let address = self.addresses.get(listener).copied();
         address.ok_or_else(|| Failure::Unfinished(format!("the daemon printed no address for {listener}")))
     }
 
     /// The memory that it has now, in MiB.
     pub(super) fn mebibytes(&self) -> Option<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib / 1024.0)
+        mebibytes_of(self.process.id())
     }
 
     /// Ends it by SIGTERM, as service managers do.
-    pub(super) fn end(mut self) -> AttackResult {
-        let signalled = self.process.signal("TERM");
-        let has_ended = holds_within(STOP_MAX, || !self.process.is_running());
-        let status = if has_ended { self.process.wait()?.to_string() } else { "still running".to_owned() };
-        require!(signalled && status == "exit status: 0", "after SIGTERM: {status}")?;
-        Ok(status)
+    pub(super) fn end(self) -> AttackResult {
+        end_by_term(self.process)
     }
+}
+
+/// The memory that a process has now, in MiB.
+pub(super) fn mebibytes_of(process: u32) -> Option<f64> {
+    process_memory(process, "VmRSS:").map(|bytes| bytes as f64 / f64::from(1 << 20))
+}
+
+/// Ends a daemon by SIGTERM, after which its exit code is 0.
+pub(super) fn end_by_term(mut process: ChildProcess) -> AttackResult {
+    let signalled = process.signal("TERM");
+    let has_ended = holds_within(STOP_MAX, || !process.is_running());
+    let status = if has_ended { process.wait()?.to_string() } else { "still running".to_owned() };
+    require!(signalled && status == "exit status: 0", "after SIGTERM: {status}")?;
+    Ok(status)
 }
 
 /// The error of a command that must not start, and its exit code.
