@@ -106,8 +106,7 @@ pub(crate) fn make_for_this_machine() -> Result<(PathBuf, PathBuf), String> {
     if !make(&options)? {
         return Err("`cargo xtask dist` failed".to_owned());
     }
-    let with_glibc = |target: &ReleaseTarget| matches!(target.libc, Libc::Glibc { .. }) && target.runs_here();
-    let target = TARGETS.into_iter().find(with_glibc).ok_or("no target of this machine has glibc")?;
+    let target = ReleaseTarget::with_glibc_here().ok_or("no target of this machine has glibc")?;
     Ok((default_folder(), binary::path(target, Linkage::OfTarget)))
 }
 
@@ -178,8 +177,7 @@ fn glibc_in_place_of(target: ReleaseTarget) -> Option<(ReleaseTarget, targets::T
     if target.libc != Libc::Musl || !target.runs_here() {
         return None;
     }
-    let has_glibc = |other: &ReleaseTarget| matches!(other.libc, Libc::Glibc { .. }) && other.runs_here();
-    let stand_in = TARGETS.into_iter().find(has_glibc)?;
+    let stand_in = ReleaseTarget::with_glibc_here()?;
     Some((stand_in, stand_in.toolchain().ok()?))
 }
 

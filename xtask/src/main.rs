@@ -8,6 +8,7 @@ mod acceptance;
 mod cargo;
 mod checkout;
 mod compilers;
+mod crate_tree;
 mod dist;
 mod documents;
 mod feature_sets;

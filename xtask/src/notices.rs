@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::cargo::{cargo, output_of};
+use crate::crate_tree;
 
 /// The package whose binary is handed out.
-const BINARY: &str = "tidegate-cli";
+pub(crate) const BINARY: &str = "tidegate-cli";
 
 /// How the names of files with licences and notices begin, in capitals.
 const FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
@@ -39,18 +40,7 @@ pub(crate) fn print() -> bool {
 
 /// The notices as one text.
 pub(crate) fn collect() -> Result<String, String> {
-    let tree = output_of(&mut cargo(&[
-        "tree",
-        "--locked",
-        "--package",
-        BINARY,
-        "--edges",
-        "normal",
-        "--prefix",
-        "none",
-        "--format",
-        "{p}",
-    ]))?;
+    let tree = crate_tree::lines(BINARY, "normal", &["--format", "{p}"])?;
     let metadata = output_of(&mut cargo(&["metadata", "--locked", "--format-version", "1"]))?;
     let metadata: Value =
         serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata is not JSON: {error}"))?;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::identity::{EPOCH_VARIABLE, Identity};
 use super::targets::{GlibcVersion, ReleaseTarget, Toolchain};
 use crate::cargo::{cargo, forget_variables_of_a_build, output_of, succeeds, target_directory};
-use crate::checkout;
+use crate::{checkout, notices};
 
 /// The package whose binary is given away.
-pub(super) const PACKAGE: &str = "tidegate-cli";
+pub(super) const PACKAGE: &str = notices::BINARY;
 
 /// The name of the binary.
 const PROGRAM: &str = "tidegate";

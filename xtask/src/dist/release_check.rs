@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use super::generated_files::read;
 use super::{archive, workflow};
-use crate::cargo::{cargo, output_of};
 use crate::workspace::{self, Member};
-use crate::{checkout, notices};
+use crate::{checkout, crate_tree, notices};
 
 /// The folder of the workflows.
 const WORKFLOWS: &str = ".github/workflows";
@@ -127,16 +126,7 @@ fn workflows() -> Result<Vec<(String, String)>, String> {
 
 /// Crates of others that `cargo tree` lists and the notices do not.
 fn notice_problems() -> Result<Vec<String>, String> {
-    let tree = output_of(&mut cargo(&[
-        "tree",
-        "--locked",
-        "--package",
-        super::binary::PACKAGE,
-        "--edges",
-        "normal",
-        "--prefix",
-        "none",
-    ]))?;
+    let tree = crate_tree::lines(super::binary::PACKAGE, "normal", &[])?;
     Ok(unlisted(&tree, &notices::collect()?))
 }
 
@@ -144,11 +134,7 @@ fn unlisted(tree: &str, notices: &str) -> Vec<String> {
     let listed: BTreeSet<&str> =
         notices.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
     // A crate of the workspace has its folder behind the version.
-    let crates = tree.lines().filter(|line| !line.contains("(/"));
-    let names: BTreeSet<String> = crates
-        .filter_map(|line| line.split_once(" v"))
-        .map(|(name, rest)| format!("{name} {}", rest.split_whitespace().next().unwrap_or_default()))
-        .collect();
+    let names = crate_tree::crates_in(tree.lines().filter(|line| !line.contains("(/")));
     let missing = names.iter().filter(|name| !listed.contains(name.as_str()));
     missing.map(|name| format!("{name} is in the binary and not in the notices")).collect()
 }

@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::binary::{FEATURES, PACKAGE};
 use super::identity::{EPOCH_VARIABLE, Identity};
 use super::targets::ReleaseTarget;
-use crate::cargo::{cargo, output_of, succeeds};
-use crate::{checkout, prerequisites};
+use crate::cargo::{cargo, succeeds};
+use crate::{checkout, crate_tree, prerequisites};
 
 /// The name of the file that `cargo cyclonedx` writes beside each manifest, without its ending.
 const WRITTEN: &str = "tidegate-sbom";
@@ -33,31 +33,15 @@ pub(super) fn of_target(target: ReleaseTarget, identity: &Identity) -> Result<Ve
     }
     let mut bill: Value = serde_json::from_str(&without_paths(&text?))
         .map_err(|error| format!("the bill of materials is no JSON: {error}"))?;
-    let tree = output_of(&mut cargo(&[
-        "tree",
-        "--locked",
-        "--package",
-        PACKAGE,
-        "--features",
-        FEATURES,
-        "--target",
-        target.triple,
-        "--edges",
-        "normal,build",
-        "--prefix",
-        "none",
-    ]))?;
+    let options = ["--features", FEATURES, "--target", target.triple];
+    let tree = crate_tree::lines(PACKAGE, "normal,build", &options)?;
     keep_only(&mut bill, &tree);
     serde_json::to_vec_pretty(&bill).map_err(|error| format!("the bill of materials: {error}"))
 }
 
 /// Keeps the components that `tree` lists as `name vVERSION`, and what the bill says of them.
 fn keep_only(bill: &mut Value, tree: &str) {
-    let crates: BTreeSet<String> = tree
-        .lines()
-        .filter_map(|line| line.split_once(" v"))
-        .map(|(name, rest)| format!("{name} {}", rest.split_whitespace().next().unwrap_or_default()))
-        .collect();
+    let crates = crate_tree::crates_in(tree.lines());
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let mut kept = BTreeSet::from([text(&bill["metadata"]["component"], "bom-ref")]);
     if let Some(components) = bill["components"].as_array_mut() {

@@ -71,6 +71,11 @@ impl ReleaseTarget {
         std::env::consts::OS == "linux" && self.triple.starts_with(std::env::consts::ARCH)
     }
 
+    /// The target with glibc whose binaries run on this machine.
+    pub(super) fn with_glibc_here() -> Option<Self> {
+        TARGETS.into_iter().find(|target| matches!(target.libc, Libc::Glibc { .. }) && target.runs_here())
+    }
+
     /// The tools that compile it, installed first where they can be; the reason why not.
     pub(super) fn toolchain(self) -> Result<Toolchain, String> {
         self.standard_library()?;
