@@ -36,6 +36,7 @@ mod fault;
 mod feature_pins;
 mod granted_level;
 mod kept;
+mod largest;
 mod leases;
 mod lent_namespaces;
 mod limit_report;

@@ -1,8 +1,7 @@
 //! A readable view of the leases that a member holds.
 
-use core::cmp::{Ordering, Reverse};
+use core::cmp::Ordering;
 use core::time::Duration;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use tidegate_core::Timestamp;
@@ -10,6 +9,7 @@ use tidegate_core::Timestamp;
 use super::Leases;
 use super::leased_key::LeasedKey;
 use super::slot::Slot;
+use crate::largest::Largest;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::lock;
 
@@ -85,26 +85,18 @@ impl Leases {
 
     /// The leases with the most demand, at most `max`, and what all of them have.
     pub(crate) fn views(&self, max: usize, now: Timestamp) -> LeasesView {
-        let mut largest = BinaryHeap::new();
+        let mut largest = Largest::new(max);
         let (mut tokens, mut gone) = (0_u64, 0_u64);
         for shard in &self.shards {
             for slot in lock(shard).slots.values() {
                 tokens = tokens.saturating_add(slot.about.whole(slot.holder.tokens(&slot.terms, now)));
                 gone = gone.saturating_add(slot.gone(now));
                 // There may be a million, and texts are made for those that are shown.
-                let rank = Reverse(Rank::new(slot, now));
-                if largest.len() < max {
-                    largest.push(rank);
-                } else if let Some(mut least) = largest.peek_mut()
-                    && rank < *least
-                {
-                    *least = rank;
-                }
+                largest.add(Rank::new(slot, now));
             }
         }
-        let largest = largest.into_sorted_vec().into_iter();
-        let view = |Reverse(rank): Reverse<Rank>| self.view(&rank.about, now);
-        LeasesView { leases: largest.filter_map(view).collect(), tokens, gone }
+        let view = |rank: Rank| self.view(&rank.about, now);
+        LeasesView { leases: largest.into_sorted().filter_map(view).collect(), tokens, gone }
     }
 
     /// The view of a key's lease; `None` if the lease is gone.

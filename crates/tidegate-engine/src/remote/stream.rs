@@ -1,5 +1,6 @@
 //! Streams and what is done with them.
 
+use core::cmp::Ordering;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use super::{
 };
 use crate::engine::{Engine, subject_of};
 use crate::error::RequestError;
+use crate::largest::Largest;
 use crate::leases::Leases;
 use crate::sync::lock_plain;
 
@@ -252,17 +254,16 @@ impl Engine {
 
     /// The buckets of all streams with the most demand, at most `max`.
     pub fn remote_views(&self, max: usize, now: Timestamp) -> Vec<RemoteView> {
-        let mut views = Vec::new();
+        let mut largest = Largest::new(max);
         for cell in self.shared.remote.all() {
             let state = lock_plain(&cell.state);
-            views.extend(state.buckets.values().map(|bucket| view(&cell, bucket, now)));
+            // There may be tens of thousands, and texts are made for those that are shown.
+            state.buckets.values().for_each(|bucket| largest.add(BucketRank::new(&cell, bucket)));
         }
-        views.sort_by(|one: &RemoteView, other| {
-            let names = |view: &RemoteView| (view.namespace.clone(), view.envoy.clone(), view.bucket.clone());
-            other.demand_each_1000_s.cmp(&one.demand_each_1000_s).then_with(|| names(one).cmp(&names(other)))
-        });
-        views.truncate(max);
-        views
+        let view = |BucketRank { cell, bucket, .. }: BucketRank| {
+            Some(view(&cell, lock_plain(&cell.state).buckets.get(&bucket)?, now))
+        };
+        largest.into_sorted().filter_map(view).collect()
     }
 
     /// All remote holders in sum.
@@ -283,6 +284,48 @@ impl Engine {
         totals
     }
 }
+
+/// By what buckets are told apart when not all are shown: by demand, and where that is the same by
+/// name.
+struct BucketRank {
+    demand: u64,
+    cell: Arc<StreamCell>,
+    bucket: Arc<BucketId>,
+}
+
+impl BucketRank {
+    fn new(cell: &Arc<StreamCell>, bucket: &Bucket) -> Self {
+        Self {
+            demand: bucket.remote.demand_each_1000_s(),
+            cell: Arc::clone(cell),
+            bucket: Arc::clone(&bucket.id),
+        }
+    }
+
+    fn names(&self) -> (&str, &str, &BucketId) {
+        (self.cell.namespace(), &self.cell.of.stream.0, &self.bucket)
+    }
+}
+
+impl Ord for BucketRank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.demand.cmp(&other.demand).then_with(|| other.names().cmp(&self.names()))
+    }
+}
+
+impl PartialOrd for BucketRank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for BucketRank {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for BucketRank {}
 
 fn view(cell: &StreamCell, bucket: &Bucket, now: Timestamp) -> RemoteView {
     let told = bucket.remote.told(now);
