@@ -66,7 +66,8 @@ impl RemoteAsking for RemoteAsk {
     }
 }
 
-/// How often a stream looks whether an operator has acted.
+/// How often a stream looks whether a bucket is blocked by now, or has a place. Of operators' acts
+/// and of another engine it is told.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl StreamState {
@@ -77,7 +78,7 @@ impl StreamState {
 
     /// Has the task woken when something happens.
     pub(super) fn wait<T>(&mut self, context: &Context<'_>, now: Timestamp) -> Poll<T> {
-        let look = (!self.buckets.is_empty()).then(|| now.saturating_add(LOOK));
+        let look = self.has_watched.then(|| now.saturating_add(LOOK));
         self.next = [self.steps_at, look].into_iter().flatten().min();
         self.waker = Some(context.waker().clone());
         Poll::Pending
