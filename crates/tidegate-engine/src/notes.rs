@@ -67,7 +67,7 @@ pub(crate) struct KeptNote {
 }
 
 /// A block on a key that this member decides itself.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct BlockNote {
     pub(crate) namespace: String,
     pub(crate) identity: String,

@@ -313,6 +313,33 @@ fn an_override_set_at_one_member_applies_at_the_others() {
 }
 
 #[test]
+fn a_block_set_and_lifted_at_one_member_is_set_and_lifted_at_the_others() {
+    let name = "a_block_set_and_lifted_at_one_member_is_set_and_lifted_at_the_others";
+    let Some(redis) = redis_or_skip(name) else { return };
+    let limit = "{ name: leased, key: [user], rate: 100/s }, { name: here, key: [user], rolling: { limit: 100, window: 1m } }";
+    let (_first, one, _one_file) = member(redis.port(), limit);
+    let (_second, other, _other_file) = member(redis.port(), limit);
+    until("both are ready", || is_ready(&one) && is_ready(&other));
+    for limit in ["leased", "here"] {
+        let block = |at: &str, ms: u64| {
+            let attributes = r#"{"user":"ada"}"#;
+            let body =
+                format!(r#"{{"namespace":"api","attributes":{attributes},"limit":"{limit}","for_ms":{ms}}}"#);
+            assert_eq!(post(at, "/v1/block", &body).0, 200);
+        };
+        let is_blocked = |at: &str| body(&post(at, "/v1/check", ADA).1)["reason"] == "blocked";
+        let is_listed = |at: &str| get(at, "/v1/blocks").1.contains("ada");
+        block(&one, 600_000);
+        assert!(is_blocked(&one));
+        until("it is blocked there", || is_blocked(&other) && is_listed(&other));
+        // Either member may lift it.
+        block(&other, 0);
+        assert!(!is_blocked(&other));
+        until("it is lifted here", || !is_blocked(&one) && !is_listed(&one));
+    }
+}
+
+#[test]
 fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
     let name = "a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so";
     let Some(redis) = redis_or_skip(name) else { return };

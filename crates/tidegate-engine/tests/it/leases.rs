@@ -33,7 +33,7 @@ pub(crate) const ADA: [(&str, &str); 1] = [("user", "ada")];
 /// Members that share a store, all on one clock.
 pub(crate) struct Fleet {
     pub(crate) members: Vec<Engine>,
-    store: MemoryStore,
+    pub(crate) store: MemoryStore,
     clock: Arc<AtomicU64>,
     pub(crate) is_down: bool,
     asks: u64,

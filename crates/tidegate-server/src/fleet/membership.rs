@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate_core::{Cost, error_chain};
-use tidegate_engine::{BuildError, LeaseBatch, Lineage, NoteError};
+use tidegate_engine::{BuildError, Engine, LeaseBatch, Lineage, NoteError};
 use tidegate_store::{
     Batch, BatchMode, DynStore as _, HolderId, Kind, NoteChange, NoteKind, Operation, StoreError,
 };
@@ -121,13 +121,32 @@ impl DaemonContext {
             engine = Arc::clone(&self.in_force.load().engine);
         }
         self.store_notes(&engine, &rewritten).await?;
+        self.take_over_blocks(&engine).await?;
         let now = self.clock.now();
-        for note in read(NoteKind::Block).await? {
-            kept(engine.restore_block(&note, now));
-        }
         kept(engine.restore_feature_pins(&read(NoteKind::FeaturePin).await?, now));
         if is_first {
             self.history.restore(&read(NoteKind::Audit).await?);
+        }
+        Ok(())
+    }
+
+    /// Takes over the blocks that other members have set, and lifts those that they have lifted.
+    async fn take_over_blocks(&self, engine: &Engine) -> Result<(), StoreError> {
+        let known = engine.known_block_notes();
+        let notes = self.store.notes_boxed(NoteKind::Block).await?;
+        let has_lost_data = match &self.shared {
+            Some(shared) => shared.has_lost_data().await?,
+            None => false,
+        };
+        let now = self.clock.now();
+        if has_lost_data {
+            // Nobody has lifted the blocks whose notes are lost.
+            engine.forget_block_notes();
+        } else {
+            engine.lift_blocks(known, &notes, now);
+        }
+        for note in &notes {
+            kept(engine.restore_block(note, now));
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use tidegate_store::{
 };
 
 use crate::access_report::AccessCharge;
-use crate::blocks::{BlockCause, BlockPlace, BlockReport};
+use crate::blocks::{BlockCause, BlockPlace, BlockReport, KnownBlockNotes};
 use crate::continuation::ExactName;
 use crate::engine::Engine;
 use crate::engine::admission::exact_limit::{block_exhausted, exact_name, key_of, reports};
@@ -383,12 +383,13 @@ impl Engine {
         // A leased limit is blocked by each member for itself.
         exact.retain(|one| !one.is_leased);
         let is_local = exact.is_empty();
-        let batch = if is_local {
+        let (batch, noted) = if is_local {
             let local = gate.local_limits(request.attributes, Some(limit));
-            let note = block_note(gate, local.first().ok_or_else(unknown)?, until, now);
-            Batch::each(self.next_batch_id(), []).with_notes([note])
+            let noted = noted_block(gate, local.first().ok_or_else(unknown)?);
+            let note = block_note(&noted, until, now);
+            (Batch::each(self.next_batch_id(), []).with_notes([note]), Some(noted))
         } else {
-            self.batch_of(gate, &exact, now, |_| Some(Kind::Block { until }))?
+            (self.batch_of(gate, &exact, now, |_| Some(Kind::Block { until }))?, None)
         };
         let attributes = OwnedPairs::from_attributes(request.attributes);
         let (gate, limit) = (gate.clone(), limit.to_owned());
@@ -396,10 +397,13 @@ impl Engine {
             step.answer.map_err(RequestError::Store)?;
             let blocks = &step.engine.shared.blocks;
             attributes.with(|attributes| {
-                if is_local {
+                if noted.is_some() {
                     gate.block(attributes, &limit, until, step.now)?;
                 }
                 blocks.set(&gate, attributes, &limit, BlockCause::Operation, until, step.now);
+                if let Some(noted) = noted {
+                    blocks.note(&gate, attributes, &limit, noted);
+                }
                 step.engine.shared.remote.act();
                 Ok(Progress::Done(()))
             })
@@ -409,21 +413,58 @@ impl Engine {
     /// Blocks a key again that was blocked before a restart, from its note of kind
     /// [`NoteKind::Block`]; `false` if its limit is gone.
     pub fn restore_block(&self, note: &Note, now: Timestamp) -> Result<bool, AdminError> {
-        let BlockNote { namespace, identity, attributes } = notes::value(NoteKind::Block, note)?;
-        let identity = notes::unhex(&identity)
+        let (name, value) = (notes::name(NoteKind::Block, note)?, notes::value(NoteKind::Block, note)?);
+        self.apply_block((name, value), note.until, now)
+    }
+
+    /// Refuses the key of a note until an instant, or lifts its block; whether its limit is there.
+    fn apply_block(
+        &self,
+        (name, value): (u128, BlockNote),
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, AdminError> {
+        let identity = notes::unhex(&value.identity)
             .ok_or_else(|| NoteError::new(NoteKind::Block, "its limit is not in hexadecimal digits"))?;
-        let Ok(gate) = self.gate(&namespace) else { return Ok(false) };
-        let pairs: Vec<_> = attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let is_restored = gate.restore_block(&identity, Attributes::new(&pairs), note.until, now);
-        let is_restored = is_restored.map_err(RequestError::from)?;
-        if let (true, Some((limit, scope))) =
-            (is_restored, gate.counter_of(&identity, Attributes::new(&pairs)))
-        {
-            let place = BlockPlace { owner: gate.owner(), namespace: &namespace, limit };
-            self.shared.blocks.put(place, &ScopeView::Texts(&scope), BlockCause::Operation, note.until, now);
+        let Ok(gate) = self.gate(&value.namespace) else { return Ok(false) };
+        let pairs: Vec<_> =
+            value.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let attributes = Attributes::new(&pairs);
+        let is_applied = gate.restore_block(&identity, attributes, until, now).map_err(RequestError::from)?;
+        if let (true, Some((limit, scope))) = (is_applied, gate.counter_of(&identity, attributes)) {
+            let place = BlockPlace { owner: gate.owner(), namespace: gate.namespace(), limit };
+            self.shared.blocks.put(place, &ScopeView::Texts(&scope), BlockCause::Operation, until, now);
+            self.shared.blocks.note(&gate, attributes, limit, (name, value.clone()));
             self.shared.remote.act();
         }
-        Ok(is_restored)
+        Ok(is_applied)
+    }
+
+    /// The notes of blocks that this engine knows. Take them before you read the notes of a shared
+    /// store, for [`lift_blocks`](Engine::lift_blocks).
+    pub fn known_block_notes(&self) -> KnownBlockNotes {
+        self.shared.blocks.known_notes()
+    }
+
+    /// Lifts the blocks of which the store had a note, and has none in `notes`: another member has
+    /// lifted them. How many there were.
+    ///
+    /// `known` was taken before `notes` were read: what has been blocked since stays blocked.
+    pub fn lift_blocks(&self, known: KnownBlockNotes, notes: &[Note], now: Timestamp) -> usize {
+        let there = notes.iter().filter_map(|note| notes::name(NoteKind::Block, note).ok()).collect();
+        let lifted = self.shared.blocks.take_lifted(known, &there, now);
+        let count = lifted.len();
+        for note in lifted {
+            // A limit that is gone has no block, and lifting one cannot fail for lack of room.
+            let _ = self.apply_block((0, note), Timestamp::MIN, now);
+        }
+        count
+    }
+
+    /// Forgets of which blocks the store had a note, once it has lost its data: they last to their
+    /// ends.
+    pub fn forget_block_notes(&self) {
+        self.shared.blocks.forget_notes();
     }
 
     /// The blocks in force at `now`, as far as this engine knows them, in no order: those it set or
@@ -544,20 +585,23 @@ fn of_ledger(kind: Kind) -> Kind {
     }
 }
 
-/// The change of the note by which a store remembers a block of a local limit: the note of a block
-/// that has ended is removed.
-fn block_note(gate: &Gate, limit: &LocalLimit<'_>, until: Timestamp, now: Timestamp) -> NoteChange {
-    let name = block_name(gate, limit);
-    if until <= now {
-        return notes::remove(NoteKind::Block, name);
-    }
+/// The name and the value of the note by which a store remembers a block of a local limit.
+fn noted_block(gate: &Gate, limit: &LocalLimit<'_>) -> (u128, BlockNote) {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let value = BlockNote {
         namespace: gate.namespace().to_owned(),
         identity: notes::hex(limit.identity),
         attributes: limit.attributes.iter().map(owned).collect(),
     };
-    NoteChange::Put(notes::note(NoteKind::Block, name, &value, until))
+    (block_name(gate, limit), value)
+}
+
+/// The change of the note of a block: that of a block that has ended is removed.
+fn block_note((name, value): &(u128, BlockNote), until: Timestamp, now: Timestamp) -> NoteChange {
+    if until <= now {
+        return notes::remove(NoteKind::Block, *name);
+    }
+    NoteChange::Put(notes::note(NoteKind::Block, *name, value, until))
 }
 
 fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {

@@ -4,7 +4,8 @@
 use core::time::Duration;
 
 use tidegate_core::{Cost, Reason, Retry};
-use tidegate_engine::{Completion, Outcome, Request};
+use tidegate_engine::{Completion, KnownBlockNotes, Outcome, Request};
+use tidegate_store::{Note, NoteKind};
 
 use super::{ADA, Fleet, leased, window};
 
@@ -122,6 +123,67 @@ fn a_blocked_key_is_refused_until_then_and_keeps_what_it_has() {
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(until)));
     fleet.pass(Duration::from_mins(1));
     assert!(fleet.admit(0, 1).is_some());
+}
+
+/// The notes of blocks that the member `at` knows, and those that the store has.
+fn block_notes(fleet: &Fleet, at: usize) -> (KnownBlockNotes, Vec<Note>) {
+    (fleet.members[at].known_block_notes(), fleet.store.notes_now(NoteKind::Block))
+}
+
+/// The member `at` follows the blocks of the others.
+fn follow_blocks(fleet: &Fleet, at: usize, (known, notes): (KnownBlockNotes, Vec<Note>)) -> usize {
+    let lifted = fleet.members[at].lift_blocks(known, &notes, fleet.now());
+    for note in &notes {
+        fleet.members[at].restore_block(note, fleet.now()).unwrap();
+    }
+    lifted
+}
+
+fn block(fleet: &Fleet, at: usize, span: Duration) {
+    let until = fleet.now().saturating_add(span);
+    let block = fleet.members[at].block(&Request::new("api", &ADA), "daily", until, fleet.now()).unwrap();
+    fleet.carry(at, block);
+}
+
+#[test]
+fn a_block_is_lifted_at_each_member_that_took_it_over() {
+    let mut fleet = day(50);
+    let minute = Duration::from_mins(1);
+    let is_blocked =
+        |fleet: &mut Fleet| fleet.ask(1, 1).is_err_and(|refusal| refusal.reason() == Reason::Blocked);
+    block(&fleet, 0, minute);
+    assert_eq!(follow_blocks(&fleet, 1, block_notes(&fleet, 1)), 0);
+    assert!(is_blocked(&mut fleet));
+    block(&fleet, 0, Duration::ZERO);
+    assert_eq!(follow_blocks(&fleet, 1, block_notes(&fleet, 1)), 1);
+    assert!(!is_blocked(&mut fleet), "the note is gone");
+    assert!(fleet.members[1].blocks(fleet.now()).is_empty());
+
+    // A key that is blocked after the notes were read stays blocked.
+    block(&fleet, 0, minute);
+    follow_blocks(&fleet, 1, block_notes(&fleet, 1));
+    block(&fleet, 0, Duration::ZERO);
+    let read = block_notes(&fleet, 1);
+    block(&fleet, 1, minute);
+    assert_eq!(follow_blocks(&fleet, 1, read), 0);
+    assert!(is_blocked(&mut fleet));
+
+    // So does a key that is blocked when the store loses its notes.
+    let (known, _) = block_notes(&fleet, 1);
+    fleet.members[1].forget_block_notes();
+    assert_eq!(follow_blocks(&fleet, 1, (known, Vec::new())), 0);
+    assert!(is_blocked(&mut fleet));
+}
+
+#[test]
+fn a_reset_lifts_a_block_at_the_other_members_too() {
+    let mut fleet = day(50);
+    block(&fleet, 0, Duration::from_mins(1));
+    follow_blocks(&fleet, 1, block_notes(&fleet, 1));
+    let reset = fleet.members[0].reset(&Request::new("api", &ADA), None, fleet.now()).unwrap();
+    fleet.carry(0, reset);
+    assert_eq!(follow_blocks(&fleet, 1, block_notes(&fleet, 1)), 1);
+    assert!(fleet.admit(1, 1).is_some());
 }
 
 #[test]
