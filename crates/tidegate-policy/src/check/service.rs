@@ -52,7 +52,7 @@ pub(super) fn listen(
     }
     let http = listeners.iter().find(|listener| listener.role == ListenerRole::Http);
     if http.is_some_and(|http| !http.address.is_local()) && raw.admin.is_none() {
-        let what = "health and metrics are served nowhere, because http is not on loopback";
+        let what = "metrics and the routes of operators are served nowhere, because http is not on loopback";
         report.warn(&path.key("http"), what, "add `admin: 127.0.0.1:8082` under `listen:`");
     }
     for (role, raw) in raw.by_role() {

@@ -101,12 +101,12 @@ fn issue_15_an_abbreviation_of_a_zone_that_ignores_daylight_saving_is_warned_abo
 }
 
 #[test]
-fn health_and_metrics_that_nobody_can_reach_are_warned_about() {
+fn metrics_that_nobody_can_reach_are_warned_about() {
     let file = |listen: &str| format!("{}\nlisten: {{ {listen} }}", with_limit("{ name: a, rate: 1/s }"));
     assert_eq!(
         warnings(&file("http: { address: 0.0.0.0:80, insecure: true }")),
         [
-            "t.yaml:2:17: listen.http: health and metrics are served nowhere, because http is not on loopback; add `admin: 127.0.0.1:8082` under `listen:`"
+            "t.yaml:2:17: listen.http: metrics and the routes of operators are served nowhere, because http is not on loopback; add `admin: 127.0.0.1:8082` under `listen:`"
         ]
     );
     for listen in [
