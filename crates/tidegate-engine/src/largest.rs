@@ -40,7 +40,9 @@ mod tests {
     fn the_largest_items_remain_in_order() {
         let largest = |max: usize, items: &[u32]| {
             let mut largest = Largest::new(max);
-            items.iter().for_each(|item| largest.add(*item));
+            for item in items {
+                largest.add(*item);
+            }
             largest.into_sorted().collect::<Vec<_>>()
         };
         assert_eq!(largest(3, &[5, 1, 9, 9, 2, 7]), [9, 9, 7]);
