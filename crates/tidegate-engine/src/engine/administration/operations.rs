@@ -434,7 +434,7 @@ impl Engine {
         if let (true, Some((limit, scope))) = (is_applied, gate.counter_of(&identity, attributes)) {
             let place = BlockPlace { owner: gate.owner(), namespace: gate.namespace(), limit };
             self.shared.blocks.put(place, &ScopeView::Texts(&scope), BlockCause::Operation, until, now);
-            self.shared.blocks.note(&gate, attributes, limit, (name, value.clone()));
+            self.shared.blocks.note(gate, attributes, limit, (name, value.clone()));
             self.shared.remote.act();
         }
         Ok(is_applied)
