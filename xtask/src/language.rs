@@ -2,8 +2,8 @@
 //!
 //! A comment sentence does not begin with a question word used as a noun, and two phrases of ours
 //! are not used at all. A sentence has "of" at most three times, pages do not say "those of", and
-//! lines of comments and prose have at most [`COLUMNS`] columns. Code blocks, tables and comment
-//! lines with an address are left alone.
+//! lines of comments and prose have at most [`COLUMNS`] columns. Each table of a page has a header.
+//! Code blocks, cells of tables and comment lines with an address are left alone.
 
 use std::fs;
 
@@ -18,6 +18,10 @@ mod sentences;
 
 /// The pattern of a line of more than [`COLUMNS`].
 const TOO_WIDE: &str = "more than 100 columns";
+
+/// The pattern of a row of a table that no header precedes, as when a blank line divides the table:
+/// a reader sees its bars.
+const NO_HEADER: &str = "row of a table without a header";
 
 /// A line that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +74,12 @@ fn hits_in(file: &str, text: &str, syntax: Syntax) -> Vec<Hit> {
         add(index + 1, pattern, line);
     }
     if syntax == Syntax::Markdown {
-        for line in markdown::lines(text).iter().filter(|line| line.is_too_wide()) {
+        let lines = markdown::lines(text);
+        for line in lines.iter().filter(|line| line.is_too_wide()) {
             add(line.index + 1, TOO_WIDE, line.text);
+        }
+        for line in markdown::headless_tables(&lines) {
+            add(line.index + 1, NO_HEADER, line.text);
         }
     }
     for paragraph in sentences::paragraphs(text, syntax) {

@@ -73,6 +73,18 @@ pub(crate) fn lines(page: &str) -> Vec<MarkdownLine<'_>> {
     lines
 }
 
+/// The first lines of tables that have no line of dashes below it.
+pub(crate) fn headless_tables<'page>(
+    lines: &[MarkdownLine<'page>],
+) -> impl Iterator<Item = MarkdownLine<'page>> {
+    let tables = lines.chunk_by(|one, next| (one.kind == LineKind::Table) == (next.kind == LineKind::Table));
+    let is_rule = |line: &MarkdownLine<'_>| line.text.chars().all(|mark| "|-: ".contains(mark));
+    tables
+        .filter(|table| table[0].kind == LineKind::Table)
+        .filter(move |table| !table.get(1).is_some_and(is_rule))
+        .map(|table| table[0])
+}
+
 /// The marker of a list item or heading, and the rest.
 pub(crate) fn split_marker(text: &str) -> (&str, &str) {
     let Some((first, rest)) = text.split_once(' ') else { return ("", text) };

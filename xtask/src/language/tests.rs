@@ -55,6 +55,14 @@ fn a_question_word_elsewhere_in_a_sentence_is_no_hit() {
 }
 
 #[test]
+fn a_table_that_a_blank_line_divides_hits_at_its_second_part() {
+    let page = "| a | b |\n|---|--:|\n| 1 | 2 |\n";
+    assert!(lines_hit(page, Syntax::Markdown).is_empty());
+    assert_eq!(lines_hit(&format!("{page}\n| 3 | 4 |\n| 5 | 6 |\n"), Syntax::Markdown), [5]);
+    assert!(lines_hit("```\n| no | table |\n```\n", Syntax::Markdown).is_empty());
+}
+
+#[test]
 fn prose_after_a_code_block_is_checked_again() {
     assert_eq!(lines_hit("/// ```\n/// // What\n/// ```\n/// What follows.", Syntax::Rust), [4]);
     let open_fence_ends_with_its_comment = "/// ```\nfn f() {}\n/// What follows.";
@@ -114,8 +122,8 @@ fn a_sentence_has_of_three_times_and_no_more() {
     for (page, lines) in [
         (format!("# A\n\nOne. Two.\n{}\n", of(4)), vec![4]),
         (format!("- {}\n  {}\n- {}\n", of(2), of(2), of(3)), vec![1]),
-        (format!("| {} | {} |\n| {} |\n", of(2), of(3), of(4)), vec![2]),
-        (format!("| {}<br>{} |\n", of(2), of(2)), vec![]),
+        (format!("| {} | {} |\n|---|---|\n| {} |\n", of(2), of(3), of(4)), vec![3]),
+        (format!("| {}<br>{} |\n|---|\n", of(2), of(2)), vec![]),
         (format!("```text\n{}\n```\n<!-- {} -->\n", of(4), of(4)), vec![]),
         (format!("{} [a of b](of.md#of-of)\n", of(2)), vec![]),
     ] {
@@ -128,7 +136,7 @@ fn pages_name_the_thing_instead_of_saying_those_of() {
     for (page, lines) in [
         ("The limits of a plan and those of an override.\n", vec![1]),
         ("# A\n\nThe rate, and that\nof the plan.\n", vec![4]),
-        ("- (Those of a plan.)\n| a | that of b |\n", vec![1, 2]),
+        ("- (Those of a plan.)\n\n| a | that of b |\n|---|---|\n", vec![1, 3]),
         ("All of those. Of these, that one is of use.\n`that of` [a](that of)\n", vec![]),
         ("```text\nthat of\n```\n<!-- those of -->\n", vec![]),
     ] {
@@ -187,7 +195,7 @@ fn prose_of_pages_has_a_hundred_columns_and_no_more() {
         (line_of("-", 101), vec![1]),
         (format!("# {body}\n\n    {body}\n"), vec![3]),
         (line_of("a", 100).replace('a', "\u{e4}"), vec![]),
-        (format!("```sh\n{body}\n```\n| {body} |\n<!-- {body} -->\n[a]: b.md {body}\n"), vec![]),
+        (format!("```sh\n{body}\n```\n| {body} |\n|---|\n<!-- {body} -->\n[a]: b.md {body}\n"), vec![]),
         (format!("- [{body}](c.md),\n- `{body}`\n"), vec![]),
         (format!("[{body}](c.md) d\n"), vec![1]),
     ] {
