@@ -5,10 +5,10 @@ use tidegate_test_support::TemporaryFile;
 use crate::command::run;
 use crate::process::{Daemon, post};
 
-/// The first policy, which begins with the name of its file.
+/// The first policy.
 fn first_policy() -> &'static str {
     let readme = include_str!("../../../../README.md");
-    let (_, policy) = readme.split_once("```yaml\n# tidegate.yaml\n").unwrap();
+    let (_, policy) = readme.split_once("<!-- file: tidegate.yaml -->\n```yaml\n").unwrap();
     policy.split_once("```").unwrap().0
 }
 
