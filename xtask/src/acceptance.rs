@@ -48,13 +48,13 @@ pub(crate) fn run(arguments: &[&str]) -> Option<bool> {
 fn list() -> String {
     let mut text = String::from("usage: cargo xtask acceptance SUITE [OPTIONS]\n\n");
     for Suite { name, takes, about, .. } in SUITES {
-        let _ = writeln!(text, "  {name:<10}{takes:<17}{about}");
+        let _ = writeln!(text, "  {name:<13}{takes:<17}{about}");
     }
     text.push_str(
-        "\nTimes are those of two idle cores, builds excluded. Suites other than abuse, metering, overload, packages and quota go on where they \
+        "\nTimes are those of two idle cores, builds excluded. Suites other than abuse, metering, overload, packages, quota and reproduction go on where they \
          were interrupted\nand write a table into docs/internals/acceptance.md when they have passed.\n\n  --fresh   begin anew\n  \
          --so-far  write the table of the finished parts and run nothing\n\nWithout --binary PATH, abuse, metering, overload and quota build \
-         the daemon first, with the profile dist;\nwithout --artifacts FOLDER, packages runs `cargo xtask dist` first.\n",
+         the daemon first, with the profile dist;\nwithout --artifacts FOLDER, packages and reproduction run `cargo xtask dist` first.\n",
     );
     text
 }
@@ -68,7 +68,7 @@ pub(crate) fn last_passes() -> String {
     let mut text = String::from("acceptance suites, which this command does not run, and their last pass:\n");
     for Suite { name, .. } in SUITES {
         let pass = page::last_pass(&page, name).unwrap_or_else(|| "no pass on record".to_owned());
-        let _ = writeln!(text, "  {name:<10}{pass}");
+        let _ = writeln!(text, "  {name:<13}{pass}");
     }
     text
 }

@@ -81,6 +81,7 @@ pub(crate) fn all_hold(results: impl IntoIterator<Item = AttackResult>) -> Attac
 pub struct RunContext {
     binary: PathBuf,
     artifacts: Option<PathBuf>,
+    artifacts_before: Option<PathBuf>,
     minutes: f64,
     is_quick: bool,
     // Statistics of one trial: no other memory is published through it, so relaxed order is
@@ -95,6 +96,7 @@ impl RunContext {
         Self {
             binary: binary.to_owned(),
             artifacts: None,
+            artifacts_before: None,
             minutes,
             is_quick: false,
             memory_above_idle: AtomicU64::new(0),
@@ -125,12 +127,27 @@ impl RunContext {
         Self { artifacts: Some(folder), ..self }
     }
 
+    /// The same with the folder that it wrote at an earlier commit.
+    #[must_use]
+    pub fn with_artifacts_before(self, folder: &Path) -> Self {
+        Self { artifacts_before: Some(folder.to_owned()), ..self }
+    }
+
     /// The artifact whose name ends like this, such as `_amd64.deb`. Where `cargo xtask dist` made
     /// none, the part that asks is skipped.
     pub(crate) fn artifact(&self, name_end: &str) -> Result<PathBuf, Failure> {
         let folder = self.artifacts.as_ref().ok_or_else(|| {
             Failure::Unfinished("no folder of artifacts was named; use --artifacts FOLDER".to_owned())
         })?;
+        Self::artifact_of(folder, name_end)
+    }
+
+    /// The same of the earlier commit; `None` if no folder of one was named.
+    pub(crate) fn artifact_before(&self, name_end: &str) -> Result<Option<PathBuf>, Failure> {
+        self.artifacts_before.as_ref().map(|folder| Self::artifact_of(folder, name_end)).transpose()
+    }
+
+    fn artifact_of(folder: &Path, name_end: &str) -> Result<PathBuf, Failure> {
         let entries = fs::read_dir(folder)
             .map_err(|error| Failure::Unfinished(format!("{}: {error}", folder.display())))?;
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

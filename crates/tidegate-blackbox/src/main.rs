@@ -57,13 +57,9 @@ enum Command {
     },
     /// Install and start what `cargo xtask dist` has made, one part of the suite for each kind of
     /// artifact.
-    Packages {
-        #[command(flatten)]
-        selection: Selection,
-        /// The folder that `cargo xtask dist` wrote.
-        #[arg(long, value_name = "FOLDER", required_unless_present = "list")]
-        artifacts: Option<PathBuf>,
-    },
+    Packages(ArtifactSelection),
+    /// Make what `cargo xtask dist` has made once more in another folder, and compare the bytes.
+    Reproduction(ArtifactSelection),
     /// Compare the rows of the meter with the counts of clients that cut connections at random.
     Metering(MeteringArguments),
     /// Measure the processor time of an answer over each protocol, rivals beside.
@@ -91,6 +87,31 @@ struct Selection {
     /// Print the results as JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// The options of a suite against what is given away.
+#[derive(Debug, Args)]
+struct ArtifactSelection {
+    #[command(flatten)]
+    selection: Selection,
+    /// The folder that `cargo xtask dist` wrote.
+    #[arg(long, value_name = "FOLDER", required_unless_present = "list")]
+    artifacts: Option<PathBuf>,
+    /// The folder that it wrote at an earlier commit, to upgrade from. Without it, the same program
+    /// with an earlier version is upgraded.
+    #[arg(long, value_name = "FOLDER")]
+    before: Option<PathBuf>,
+}
+
+impl ArtifactSelection {
+    /// Runs the chosen members of `suite` on the artifacts; whether all passed.
+    fn run(&self, suite: &'static [Trial]) -> Result<bool, Ended> {
+        self.selection.run(suite, |context| {
+            let context =
+                self.artifacts.iter().fold(context, |context, folder| context.with_artifacts(folder));
+            self.before.iter().fold(context, |context, folder| context.with_artifacts_before(folder))
+        })
+    }
 }
 
 impl Selection {
@@ -172,9 +193,8 @@ fn main() -> ExitCode {
                 .run(load::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context }),
             Command::Quota { selection, quick } => selection
                 .run(quota::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context }),
-            Command::Packages { selection, artifacts } => selection.run(packages::suite::PARTS, |context| {
-                artifacts.iter().fold(context, |context, folder| context.with_artifacts(folder))
-            }),
+            Command::Packages(selection) => selection.run(packages::suite::PARTS),
+            Command::Reproduction(selection) => selection.run(packages::suite::REPRODUCTION),
             Command::Fleet(experiment) => fleet::run(&experiment).map_err(Ended::Failed),
             Command::Metering(arguments) => metering::run(&arguments).map_err(Ended::Failed),
             Command::Protocols(arguments) => protocols::run(&arguments).map(|()| true).map_err(Ended::Failed),

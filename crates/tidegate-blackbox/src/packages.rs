@@ -5,7 +5,7 @@
 //! [`Failure::Skipped`](crate::attack::Failure) and the reason where this machine lacks a tool or
 //! `dist` made no such artifact; a claim inside of a part is skipped by `Findings::claimed`.
 //!
-//! - `suite`: the table of the parts
+//! - `suite`: the tables of the parts
 //! - `archive`: the archive in a root with Debian's base and nothing else
 //! - `debian`: the package of Debian, in a root and under a running systemd
 //! - `image`: the image for containers, as its own root and by `buildah`

@@ -143,6 +143,12 @@ pub(super) const SUITES: &[Suite] = &[
         about: "real Envoys that hold parts of limits, while daemons, Envoys and Redis fail: --only NAME, --list, --json, --quick",
         kind: SuiteKind::Daemon { subcommand: "quota" },
     },
+    Suite {
+        name: "reproduction",
+        takes: "10 min",
+        about: "what `cargo xtask dist` makes, made once more in another folder: the same checksums",
+        kind: SuiteKind::Artifacts { subcommand: "reproduction" },
+    },
 ];
 
 /// The sizes of tests that are smaller in the gate.

@@ -130,7 +130,7 @@ fn removed(root: &DebianRoot) -> AttackResult {
     Ok("no file is left".to_owned())
 }
 
-/// The same files in a package of another version, where a second build would be too dear.
+/// The same files in a package of another version.
 fn repackaged(package: &Path, version: &str, into: &Path) -> Result<PathBuf, Failure> {
     let folder = TemporaryFolder::new();
     let raw = folder.join("raw");

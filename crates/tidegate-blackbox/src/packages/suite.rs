@@ -1,4 +1,4 @@
-//! The table of the parts.
+//! The tables of the parts.
 
 use super::{archive, debian, deploy_files, image, reproduction, rolling_update};
 use crate::trial::{Pace, Repetition, Trial};
@@ -26,10 +26,14 @@ pub const PARTS: &[Trial] = parts! {
         "the service of the package under a running systemd: started, watched, replaced under load";
     "image" image::run:
         "the image by its own layout: built, started read-only as its user, answering its health check";
-    "reproduction" reproduction::run:
-        "the same commit in another folder makes the same checksums";
     "deploy-files" deploy_files::run:
         "the files of deploy by every version of Kubernetes, and the chart as it is given away";
     "rolling-update" rolling_update::run:
         "three daemons replaced by the chart's own timing: no call of 10 000 fails, no charge is lost";
+};
+
+/// A suite of its own, as it builds the program once more.
+pub const REPRODUCTION: &[Trial] = parts! {
+    "reproduction" reproduction::run:
+        "the same commit in another folder makes the same checksums";
 };

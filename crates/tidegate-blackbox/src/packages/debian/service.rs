@@ -40,9 +40,11 @@ pub(crate) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), F
     let container = BootedDebian::boot()?;
     let folder = TemporaryFolder::new();
     let bring = |path: &Path| Ok::<_, Failure>(container.bring(path)?.display().to_string());
-    // The same files with other versions: a second build would take ten minutes.
+    // Versions of their own: both commits may have the same one.
+    let before = context.artifact_before(PACKAGE)?;
+    let before = before.as_ref().unwrap_or(&package);
     let packages = PackageVersions {
-        earlier: bring(&repackaged(&package, "0.0.1~before-1", folder.path())?)?,
+        earlier: bring(&repackaged(before, "0.0.1~before-1", folder.path())?)?,
         this: bring(&package)?,
         later: bring(&repackaged(&package, "999.0.0-1", folder.path())?)?,
     };
@@ -222,7 +224,7 @@ fn replaced_under_load(
     let load = QuotaLoad::begin(&socket, r#"{"namespace":"api","attributes":{}}"#);
     let replaced = replacements(container, packages);
     let LoadCounts { admitted, others, unanswered, longest_gap } = load.end();
-    replaced?;
+    let commits = replaced?.join(", ");
     let used = QUOTA - left(container)?;
     let gap = 1000.0 * longest_gap.as_secs_f64();
     findings.shown("longest time without an answer", gap, "ms", "of one caller");
@@ -231,7 +233,7 @@ fn replaced_under_load(
         others.into_iter().partition(|answer| answer.contains("store_unavailable"));
     let late = late.len() as u64;
     let counts = format!(
-        "{admitted} admitted, {used} used, {unanswered} unanswered, {late} too late in the store, other answers: {others:?}"
+        "{admitted} admitted, {used} used, {unanswered} unanswered, {late} too late in the store, other answers: {others:?}; by the programs of {commits}"
     );
     require!(admitted > 1000 && others.is_empty(), "{counts}")?;
     // A request without an answer may have been charged.
@@ -242,8 +244,9 @@ fn replaced_under_load(
     Ok(counts)
 }
 
-/// Upgrades, and goes back.
-fn replacements(container: &BootedDebian, packages: &PackageVersions) -> Result<(), Failure> {
+/// Upgrades, and goes back; the commits of the programs, in the order in which they served.
+fn replacements(container: &BootedDebian, packages: &PackageVersions) -> Result<Vec<String>, Failure> {
+    let mut commits = vec![commit(container)?];
     for package in [&packages.this, &packages.earlier, &packages.this] {
         // Sleeps: callers charge meanwhile.
         thread::sleep(LOAD_SPAN);
@@ -251,10 +254,18 @@ fn replacements(container: &BootedDebian, packages: &PackageVersions) -> Result<
         container.installed(&format!("--allow-downgrades {package}"))?;
         require!(container.property("MainPID")? != process, "{package}: the daemon was not restarted")?;
         require!(container.property("Result")? == "success", "{package}: the daemon did not end well")?;
+        commits.push(commit(container)?);
     }
     // Sleeps: callers charge meanwhile.
     thread::sleep(LOAD_SPAN);
-    Ok(())
+    Ok(commits)
+}
+
+/// The commit of the program that is installed.
+fn commit(container: &BootedDebian) -> Result<String, Failure> {
+    let about = container.output("tidegate --version --verbose")?;
+    let commit = about.lines().find_map(|line| line.trim().strip_prefix("commit"));
+    Ok(commit.unwrap_or(" unknown").trim_start_matches([':', ' ']).chars().take(8).collect())
 }
 
 /// The units that are left of the quota.
