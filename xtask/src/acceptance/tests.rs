@@ -24,7 +24,7 @@ fn every_suite_is_listed_with_its_time_and_has_its_place_in_the_page() {
     let page = fs::read_to_string(checkout::root().join(page::PAGE)).unwrap();
     for suite in SUITES {
         assert!(
-            text.contains(&format!("  {:<10}{:<17}{}\n", suite.name, suite.takes, suite.about)),
+            text.contains(&format!("  {:<13}{:<17}{}\n", suite.name, suite.takes, suite.about)),
             "{text}"
         );
         assert!(page.contains(&format!("| `{}` |", suite.name)), "{}", suite.name);
