@@ -4,7 +4,7 @@
 //! limits of a namespace, as Envoys do, its rates are lent: this process has their ledgers, and
 //! spends them from leases like any other holder. All other limits stay where they are counted.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use tidegate_core::limit::{Consistency, OnStoreFailure, Override};
@@ -12,17 +12,23 @@ use tidegate_core::{Algorithm, Limit};
 
 use crate::sync::lock_plain;
 
-/// The namespaces that are lent, until the process ends.
+/// The namespaces that are lent, until the process ends, each with the generation of the first
+/// engine that lends it.
 #[derive(Debug, Default)]
-pub(crate) struct LentNamespaces(Mutex<BTreeSet<Box<str>>>);
+pub(crate) struct LentNamespaces(Mutex<BTreeMap<Box<str>, u32>>);
 
 impl LentNamespaces {
     pub(crate) fn contains(&self, namespace: &str) -> bool {
-        lock_plain(&self.0).contains(namespace)
+        self.since(namespace).is_some()
     }
 
-    pub(crate) fn add(&self, namespace: &str) {
-        lock_plain(&self.0).insert(namespace.into());
+    /// The generation of the first engine that lends a namespace.
+    pub(crate) fn since(&self, namespace: &str) -> Option<u32> {
+        lock_plain(&self.0).get(namespace).copied()
+    }
+
+    pub(crate) fn add(&self, namespace: &str, generation: u32) {
+        lock_plain(&self.0).entry(namespace.into()).or_insert(generation);
     }
 }
 

@@ -187,6 +187,7 @@ fn lent_are_the_rates_whose_place_is_left_open_and_nothing_else() {
     assert_eq!((leased(&before), before.lends("api")), (Vec::new(), false));
     let after = lent(&before);
     assert_eq!((leased(&after), after.lends("api")), (vec!["rate".into(), "fast for bob".into()], true));
+    assert!(!before.lends("api"), "the engine that is still in force counts by itself");
     assert!(after.with_lent("api").unwrap().is_none(), "it is lent already");
     let unknown = after.with_lent("other").unwrap_err();
     assert!(matches!(unknown, AdminError::Request(RequestError::UnknownNamespace(_))), "{unknown}");

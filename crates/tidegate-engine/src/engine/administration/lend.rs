@@ -9,8 +9,9 @@ impl Engine {
     /// share, or by this process since [`Engine::with_lent`]. `false` of a namespace that there is
     /// not.
     pub fn lends(&self, namespace: &str) -> bool {
-        let is_lent = self.shared.has_shared_store() || self.shared.lent.contains(namespace);
-        is_lent && self.by_name.contains_key(namespace)
+        // An engine that is older than the first one that lends them goes on to count by itself.
+        let is_lent = || self.shared.lent.since(namespace).is_some_and(|since| since <= self.generation);
+        (self.shared.has_shared_store() || is_lent()) && self.by_name.contains_key(namespace)
     }
 
     /// Another engine over the same state that lends the limits of a namespace, so that others than
@@ -34,10 +35,10 @@ impl Engine {
         let config = (&*self.gates[index]).into();
         let gate = build_gate(&self.shared, config, &self.lineage, &self.overrides, true)?;
         // Nothing fails after this.
-        self.shared.lent.add(namespace);
+        let generation = next_generation(&self.shared);
+        self.shared.lent.add(namespace, generation);
         let mut gates = self.gates.clone();
         gates[index] = gate.into();
-        let generation = next_generation(&self.shared);
         Ok(Some(Self { gates, generation, ..self.with_same_planes() }))
     }
 }
