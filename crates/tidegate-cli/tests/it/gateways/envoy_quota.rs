@@ -1,7 +1,7 @@
 //! Envoy with the rate limit quota service: it decides by its part of the limit.
 //!
-//! Envoy reports every 5 s, so the test of two daemons takes 15 s of real time, most of which it
-//! waits.
+//! Envoy reports every 5 s, and an assignment lasts 10 s, so the test of two daemons takes half a
+//! minute of real time, most of which it waits.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,6 +20,9 @@ use crate::process::{Daemon, post};
 
 /// The rate of the recipe's limit.
 const RATE: u32 = 20;
+
+/// The rate by which an Envoy of the recipe decides when no daemon has answered for long.
+const FIXED_RATE: u32 = 10;
 
 /// The distance of the requests of a caller, who asks for twice the rate.
 const EACH: Duration = Duration::from_millis(25);
@@ -193,6 +196,13 @@ fn two_envoys_hold_one_limit_at_two_daemons_and_survive_each_others_end() {
     until("an Envoy goes on without the other", || ada[1].admitted_since(killed) >= RATE / 2);
     let passed: u32 = eve.iter().map(|caller| caller.admitted_since(blocked)).sum();
     assert_eq!(passed, 0, "the block is still in force");
+
+    members[1].daemon.process.kill();
+    until("an Envoy without a daemon goes on by the fixed part of the recipe", || {
+        let since = Instant::now().checked_sub(SPAN).unwrap();
+        let admitted = ada[1].admitted_since(since);
+        since > killed && admitted.abs_diff(FIXED_RATE * SPAN.as_secs() as u32) <= FIXED_RATE / 3
+    });
 }
 
 #[test]
