@@ -2,20 +2,17 @@
 //! remembers the names of blocked keys.
 //!
 //! No decision reads this list. The engine adds blocks that it sets or restores and blocks that
-//! refusals show, and removes blocks that it lifts. Of a block that the store has a note of, the
-//! note is known too: once it is gone from the store, another member has lifted the block. A block
-//! of an exact limit that another member lifts stays listed until the block would have ended.
+//! refusals show, and removes blocks that it lifts. A block of an exact limit that another member
+//! lifts stays listed until the block would have ended.
 
 use core::hash::{BuildHasher, Hash};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::display::shortened;
 use tidegate_core::shares::{Owner, Shares};
 use tidegate_core::{Attributes, Gate, ScopeView, Timestamp};
-
-use crate::notes::BlockNote;
 
 /// How many blocks are remembered, in [shares](Shares) for each namespace. Once as many are in
 /// force, a block set by an operation takes the place of one that was only shown by a refusal of
@@ -64,8 +61,6 @@ pub(crate) struct KnownBlocks {
     shards: [Mutex<BlockShard>; SHARDS],
     shares: Shares,
     unlisted: AtomicU64,
-    /// Counts the notes that came to be known.
-    notes: AtomicU64,
 }
 
 /// A block in the list, which counts against the share of its namespace.
@@ -73,21 +68,7 @@ pub(crate) struct KnownBlocks {
 struct ListedBlock {
     owner: Owner,
     report: BlockReport,
-    note: Option<Box<ListedNote>>,
 }
-
-/// The note that the store has of a block.
-#[derive(Debug)]
-struct ListedNote {
-    name: u128,
-    value: BlockNote,
-    /// Which of the notes that came to be known it is.
-    number: u64,
-}
-
-/// The notes of blocks that were known at one moment, each by its name and number.
-#[derive(Debug)]
-pub struct KnownBlockNotes(HashSet<(u128, u64)>);
 
 #[derive(Debug, Default)]
 struct BlockShard {
@@ -105,7 +86,6 @@ impl KnownBlocks {
             shards: core::array::from_fn(|_| Mutex::default()),
             shares: Shares::new(BLOCKS_KNOWN_MAX as u64),
             unlisted: AtomicU64::new(0),
-            notes: AtomicU64::new(0),
         }
     }
 
@@ -150,8 +130,8 @@ impl KnownBlocks {
         }
     }
 
-    /// Remembers a block, or forgets it if it has ended. One that is known already costs no
-    /// allocation.
+    /// Remembers a block, or forgets it if it has ended; whether that changed anything. One that is
+    /// known already costs no allocation.
     pub(crate) fn put(
         &self,
         place: BlockPlace<'_>,
@@ -159,25 +139,25 @@ impl KnownBlocks {
         cause: BlockCause,
         until: Timestamp,
         now: Timestamp,
-    ) {
+    ) -> bool {
         let BlockPlace { owner, namespace, limit } = place;
         let hash = self.hash(namespace, limit, scope);
         let mut shard = self.shard(hash);
         if until <= now {
-            shard.remove(hash, &self.shares);
-            return;
+            return shard.remove(hash, &self.shares);
         }
         if let Some(ListedBlock { report: known, .. }) = shard.blocks.get_mut(&hash) {
+            let is_other = known.until != until;
             (known.until, known.seen_at) = (until, now);
             if cause == BlockCause::Operation {
                 known.cause = cause;
             }
-            return;
+            return is_other;
         }
         if !shard.make_room(owner, &self.shares, cause, now) {
             // Relaxed: a number for people.
             self.unlisted.fetch_add(1, Ordering::Relaxed);
-            return;
+            return true;
         }
         let shown =
             |(name, value): (&str, &str)| (name.to_owned(), shortened(value, VALUE_BYTES_MAX).into_owned());
@@ -189,70 +169,8 @@ impl KnownBlocks {
             until,
             seen_at: now,
         };
-        shard.blocks.insert(hash, ListedBlock { owner, report, note: None });
-    }
-
-    /// The store has this note of the blocks of a request's key. A block without a place in the
-    /// list is not lifted when its note is gone.
-    pub(crate) fn note(
-        &self,
-        gate: &Gate,
-        attributes: Attributes<'_>,
-        limit: &str,
-        (name, value): (u128, BlockNote),
-    ) {
-        for (limit, scope) in gate.counters(attributes, Some(limit)) {
-            let hash = self.hash(gate.namespace(), limit, &ScopeView::Texts(&scope));
-            if let Some(listed) = self.shard(hash).blocks.get_mut(&hash) {
-                // Relaxed: the lock of the shard orders the notes of one key, and no others are
-                // compared.
-                let number = self.notes.fetch_add(1, Ordering::Relaxed);
-                listed.note = Some(Box::new(ListedNote { name, value: value.clone(), number }));
-            }
-        }
-    }
-
-    /// The notes that are known now, to be compared with those that the store has afterwards.
-    pub(crate) fn known_notes(&self) -> KnownBlockNotes {
-        let mut known = HashSet::new();
-        for shard in &self.shards {
-            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let notes = shard.blocks.values().filter_map(|one| one.note.as_deref());
-            known.extend(notes.map(|note| (note.name, note.number)));
-        }
-        KnownBlockNotes(known)
-    }
-
-    /// Takes those blocks off the list that had a note of `known`, of a name that is not among
-    /// `there`, and have no other since; their notes.
-    pub(crate) fn take_lifted(
-        &self,
-        mut known: KnownBlockNotes,
-        there: &HashSet<u128>,
-        now: Timestamp,
-    ) -> Vec<BlockNote> {
-        known.0.retain(|(name, _)| !there.contains(name));
-        let mut lifted = Vec::new();
-        for shard in self.shards.iter().filter(|_| !known.0.is_empty()) {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_lifted = |_: &u64, one: &mut ListedBlock| {
-                one.note.as_ref().is_some_and(|note| known.0.contains(&(note.name, note.number)))
-            };
-            for (_, one) in shard.blocks.extract_if(is_lifted) {
-                self.shares.give_back(one.owner, 1);
-                // One that has ended by itself may be blocked anew, without a note.
-                lifted.extend(one.note.filter(|_| one.report.until > now).map(|note| note.value));
-            }
-        }
-        lifted
-    }
-
-    /// Forgets all notes: their blocks last to their ends.
-    pub(crate) fn forget_notes(&self) {
-        for shard in &self.shards {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.blocks.values_mut().for_each(|one| one.note = None);
-        }
+        shard.blocks.insert(hash, ListedBlock { owner, report });
+        true
     }
 
     pub(crate) fn all(&self, now: Timestamp) -> Vec<BlockReport> {
@@ -271,10 +189,11 @@ impl KnownBlocks {
 }
 
 impl BlockShard {
-    fn remove(&mut self, hash: u64, shares: &Shares) {
-        if let Some(removed) = self.blocks.remove(&hash) {
-            shares.give_back(removed.owner, 1);
-        }
+    /// Whether there was one.
+    fn remove(&mut self, hash: u64, shares: &Shares) -> bool {
+        let Some(removed) = self.blocks.remove(&hash) else { return false };
+        shares.give_back(removed.owner, 1);
+        true
     }
 
     /// Takes a place for another block of `owner`, after what has ended is forgotten; whether there

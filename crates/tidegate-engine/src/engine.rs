@@ -8,7 +8,7 @@ mod views;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use smallvec::SmallVec;
 use tidegate_capacity::plan::Plan;
@@ -206,6 +206,7 @@ impl EngineBuilder {
             refunds: RefundKeys::new(REFUND_KEYS_MAX, config.table.seed),
             blocks: KnownBlocks::new(config.table.seed),
             feature_pins: FeaturePins::default(),
+            lifts_seen: Mutex::default(),
             tickets: TicketOffice::default(),
             remote: Arc::new(RemoteStreams::new(run)),
             batches: AtomicU64::new(1),
@@ -296,6 +297,8 @@ pub(crate) struct Shared {
     pub(crate) blocks: KnownBlocks,
     /// The pins of features.
     pub(crate) feature_pins: FeaturePins,
+    /// The lifts of blocks by others that were made here, by the names and ends of their notes.
+    pub(crate) lifts_seen: Mutex<HashMap<u128, Timestamp>>,
     /// The keys of tickets.
     pub(crate) tickets: TicketOffice,
     /// The control loops of the tables.
@@ -377,6 +380,7 @@ impl Shared {
             refunds: RefundKeys::new(0, seed),
             blocks: KnownBlocks::new(seed),
             feature_pins: FeaturePins::default(),
+            lifts_seen: Mutex::default(),
             tickets: TicketOffice::default(),
             remote: Arc::new(RemoteStreams::new(0)),
             batches: AtomicU64::new(1),

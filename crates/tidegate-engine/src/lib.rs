@@ -66,7 +66,7 @@ mod ticket_office;
 mod waiting_room;
 
 pub use access_report::{AccessCharge, AccessReport};
-pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport, KnownBlockNotes};
+pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
 pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{

@@ -66,8 +66,8 @@ pub(crate) struct KeptNote {
     pub(crate) operations: Vec<OperationNote>,
 }
 
-/// A block on a key that this member decides itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A block on a key that this member decides itself, or the end that an operator made of it.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BlockNote {
     pub(crate) namespace: String,
     pub(crate) identity: String,

@@ -37,11 +37,13 @@ pub enum NoteKind {
     FeaturePin = 8,
     /// The key that deferral tickets are signed with. It is secret.
     TicketKey = 9,
+    /// A key whose block was lifted by an operator, of a limit that members decide themselves.
+    LiftedBlock = 10,
 }
 
 impl NoteKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Override,
         Self::Block,
         Self::Refund,
@@ -51,10 +53,14 @@ impl NoteKind {
         Self::Member,
         Self::FeaturePin,
         Self::TicketKey,
+        Self::LiftedBlock,
     ];
 
     /// The longest pin of a feature: 30 days.
     pub const FEATURE_PIN_KEPT: Duration = Duration::from_hours(30 * 24);
+
+    /// How long members can learn that a block was lifted: an hour.
+    pub const LIFTED_BLOCK_KEPT: Duration = Duration::from_hours(1);
 
     /// How long a refund is remembered: an hour.
     pub const REFUND_KEPT: Duration = Duration::from_hours(1);
@@ -65,6 +71,7 @@ impl NoteKind {
         match self {
             Self::Refund => Some(Self::REFUND_KEPT),
             Self::Block => Some(WINDOW_MAX),
+            Self::LiftedBlock => Some(Self::LIFTED_BLOCK_KEPT),
             Self::FeaturePin => Some(Self::FEATURE_PIN_KEPT),
             Self::Override | Self::Permit | Self::Lineage | Self::Audit | Self::Member | Self::TicketKey => {
                 None
@@ -95,6 +102,7 @@ impl fmt::Display for NoteKind {
             Self::Member => "member",
             Self::FeaturePin => "pin of a feature",
             Self::TicketKey => "key of tickets",
+            Self::LiftedBlock => "lifted block",
         })
     }
 }

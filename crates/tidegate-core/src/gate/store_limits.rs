@@ -87,6 +87,8 @@ pub struct LocalLimit<'a> {
     /// The attributes of its key with their values as the request has them; those it lacks are left
     /// out.
     pub attributes: Vec<(&'a str, &'a str)>,
+    /// The end of the block of the key at this member, if it is blocked.
+    pub blocked_until: Option<Timestamp>,
 }
 
 /// The answers of some limits to a request, each with its position in the list of places.
@@ -200,6 +202,7 @@ impl Gate {
         &'a self,
         attributes: impl Into<Attributes<'a>>,
         limit: Option<&str>,
+        now: Timestamp,
     ) -> Vec<LocalLimit<'a>> {
         let values = self.names.values(attributes.into());
         let is_meant = |compiled: &&Compiled| {
@@ -208,12 +211,17 @@ impl Gate {
                 && limit.map_or_else(|| compiled.matches(&values), |name| name == compiled.limit.name)
                 && matches!(compiled.key(&values), Keyed::On(_))
         };
+        let blocked_until = |limit: &Compiled| match limit.key(&values) {
+            Keyed::On(key) => self.blocked_until(key, now),
+            _ => None,
+        };
         let limits = self.limits.iter().filter(is_meant);
         limits
             .map(|limit| LocalLimit {
                 name: &limit.limit.name,
                 identity: limit.identity(),
                 key: limit.scope.key_bytes(&values),
+                blocked_until: blocked_until(limit),
                 attributes: limit
                     .scope
                     .parts

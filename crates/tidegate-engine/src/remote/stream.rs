@@ -109,7 +109,8 @@ impl Engine {
     }
 
     /// The actions to send on a stream now, once there are some. Also to be called when
-    /// [`next_look_remote`](Engine::next_look_remote) has come.
+    /// [`next_look_remote`](Engine::next_look_remote) has come, and when another engine is in
+    /// force, of which nothing wakes a stream.
     pub fn poll_remote(
         &self,
         stream: &RemoteStream,

@@ -66,8 +66,8 @@ impl RemoteAsking for RemoteAsk {
     }
 }
 
-/// How often a stream looks whether a bucket is blocked by now, or has a place. Of operators' acts
-/// and of another engine it is told.
+/// How often a stream looks whether a bucket is blocked by now, or has a place. An operator's act
+/// wakes it, and whoever puts another engine in force polls it.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl StreamState {

@@ -56,11 +56,12 @@ impl RemoteStreams {
 
     /// Counts operators' acts, which streams look at again.
     pub(super) fn acts(&self) -> u64 {
-        // Relaxed: a stream that misses one sees it with its next look.
+        // Relaxed: read under the lock of the stream, which `act` takes after it has counted.
         self.acts.load(Ordering::Relaxed)
     }
 
-    /// An operator has changed something: all streams look at their limits again.
+    /// An operator has changed something: all streams look at their limits again. A stream that
+    /// waits is woken, and any other one reads the count when it is polled.
     pub(crate) fn act(&self) {
         self.acts.fetch_add(1, Ordering::Relaxed);
         self.all().iter().for_each(|cell| cell.wake());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate_core::{Cost, error_chain};
-use tidegate_engine::{BuildError, Engine, LeaseBatch, Lineage, NoteError};
+use tidegate_engine::{BuildError, LeaseBatch, Lineage, NoteError};
 use tidegate_store::{
     Batch, BatchMode, DynStore as _, HolderId, Kind, NoteChange, NoteKind, Operation, StoreError,
 };
@@ -121,32 +121,20 @@ impl DaemonContext {
             engine = Arc::clone(&self.in_force.load().engine);
         }
         self.store_notes(&engine, &rewritten).await?;
-        self.take_over_blocks(&engine).await?;
+        // Lifts first: a key that is blocked again meanwhile is blocked in the end.
+        let lifts = read(NoteKind::LiftedBlock).await?;
+        let blocks = read(NoteKind::Block).await?;
         let now = self.clock.now();
+        let lifted = engine.lift_blocks(&lifts, now);
+        if lifted > 0 && !is_first {
+            tracing::info!(target: "tidegate::audit", keys = lifted, "other members have lifted blocks");
+        }
+        for note in &blocks {
+            kept(engine.restore_block(note, now));
+        }
         kept(engine.restore_feature_pins(&read(NoteKind::FeaturePin).await?, now));
         if is_first {
             self.history.restore(&read(NoteKind::Audit).await?);
-        }
-        Ok(())
-    }
-
-    /// Takes over the blocks that other members have set, and lifts those that they have lifted.
-    async fn take_over_blocks(&self, engine: &Engine) -> Result<(), StoreError> {
-        let known = engine.known_block_notes();
-        let notes = self.store.notes_boxed(NoteKind::Block).await?;
-        let has_lost_data = match &self.shared {
-            Some(shared) => shared.has_lost_data().await?,
-            None => false,
-        };
-        let now = self.clock.now();
-        if has_lost_data {
-            // Nobody has lifted the blocks whose notes are lost.
-            engine.forget_block_notes();
-        } else {
-            engine.lift_blocks(known, &notes, now);
-        }
-        for note in &notes {
-            kept(engine.restore_block(note, now));
         }
         Ok(())
     }
@@ -200,7 +188,10 @@ impl DaemonContext {
                 NoteChange::Put(note) | NoteChange::Create(note) => note.kind,
                 NoteChange::Remove { kind, .. } => *kind,
             };
-            matches!(kind, NoteKind::Override | NoteKind::Block | NoteKind::FeaturePin)
+            matches!(
+                kind,
+                NoteKind::Override | NoteKind::Block | NoteKind::LiftedBlock | NoteKind::FeaturePin
+            )
         };
         let has_room = batch.mode == BatchMode::Each && batch.operations.len() < Batch::OPERATIONS_MAX;
         if !has_room || !batch.notes.iter().any(is_shared) {

@@ -53,13 +53,6 @@ impl SharedStore {
         Ok(loss)
     }
 
-    /// Whether the store has lost its data, also just now, and nobody has acknowledged it.
-    pub(crate) async fn has_lost_data(&self) -> Result<bool, StoreError> {
-        self.store.now().await?;
-        self.log_changes();
-        Ok(self.store.loss().is_some())
-    }
-
     /// Warns if the server may evict counters, which then count from zero.
     pub(crate) async fn check_eviction(&self) {
         match self.store.evicts_by().await {

@@ -29,6 +29,8 @@ struct PackageVersions {
     earlier: String,
     this: String,
     later: String,
+    /// Whether the earlier one was made from another commit.
+    is_of_another_commit: bool,
 }
 
 /// A step, which is one claim.
@@ -42,9 +44,9 @@ pub(crate) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), F
     let bring = |path: &Path| Ok::<_, Failure>(container.bring(path)?.display().to_string());
     // Versions of their own: both commits may have the same one.
     let before = context.artifact_before(PACKAGE)?;
-    let before = before.as_ref().unwrap_or(&package);
     let packages = PackageVersions {
-        earlier: bring(&repackaged(before, "0.0.1~before-1", folder.path())?)?,
+        is_of_another_commit: before.is_some(),
+        earlier: bring(&repackaged(before.as_ref().unwrap_or(&package), "0.0.1~before-1", folder.path())?)?,
         this: bring(&package)?,
         later: bring(&repackaged(&package, "999.0.0-1", folder.path())?)?,
     };
@@ -224,7 +226,10 @@ fn replaced_under_load(
     let load = QuotaLoad::begin(&socket, r#"{"namespace":"api","attributes":{}}"#);
     let replaced = replacements(container, packages);
     let LoadCounts { admitted, others, unanswered, longest_gap } = load.end();
-    let commits = replaced?.join(", ");
+    let commits = replaced?;
+    let are_other = commits.windows(2).all(|two| two[0] != two[1] && two.iter().all(|one| one != "unknown"));
+    require!(are_other || !packages.is_of_another_commit, "--before is of the same commit: {commits:?}")?;
+    let commits = commits.join(", ");
     let used = QUOTA - left(container)?;
     let gap = 1000.0 * longest_gap.as_secs_f64();
     findings.shown("longest time without an answer", gap, "ms", "of one caller");
@@ -265,7 +270,7 @@ fn replacements(container: &BootedDebian, packages: &PackageVersions) -> Result<
 fn commit(container: &BootedDebian) -> Result<String, Failure> {
     let about = container.output("tidegate --version --verbose")?;
     let commit = about.lines().find_map(|line| line.trim().strip_prefix("commit"));
-    Ok(commit.unwrap_or(" unknown").trim_start_matches([':', ' ']).chars().take(8).collect())
+    Ok(commit.unwrap_or("unknown").trim_start_matches([':', ' ']).chars().take(8).collect())
 }
 
 /// The units that are left of the quota.

@@ -30,6 +30,9 @@ const LASTS_S: f64 = 7.3;
 const TOLD_S: f64 = 1.0;
 const OTHER_S: f64 = 6.0;
 
+/// At another one a bucket whose block has ended begins with a part of its part.
+const BEGUN_S: f64 = OTHER_S + 2.0;
+
 pub(in crate::quota) fn run(context: &RunContext, findings: &mut Findings) -> Result<(), Failure> {
     let times = context.either(10, 2);
     block(context, times, findings)?;
@@ -82,8 +85,8 @@ fn block(context: &RunContext, times: u32, findings: &mut Findings) -> Result<()
         (0..times).map(carry_out).collect::<Result<Vec<_>, Failure>>()
     })?;
     load.begin_findings("block", findings);
-    for (name, is_block) in [("block", true), ("unblock", false)] {
-        for (place, is_told, at_most) in [("told daemon", true, TOLD_S), ("other daemon", false, OTHER_S)] {
+    for (name, is_block, other) in [("block", true, OTHER_S), ("unblock", false, BEGUN_S)] {
+        for (place, is_told, at_most) in [("told daemon", true, TOLD_S), ("other daemon", false, other)] {
             let delay = |round: &BlockRound| {
                 let edge = if is_told { round.told } else { 1 - round.told };
                 round.delay(&load, edge, is_block)

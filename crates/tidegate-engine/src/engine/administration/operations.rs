@@ -16,7 +16,7 @@ use tidegate_store::{
 };
 
 use crate::access_report::AccessCharge;
-use crate::blocks::{BlockCause, BlockPlace, BlockReport, KnownBlockNotes};
+use crate::blocks::{BlockCause, BlockPlace, BlockReport};
 use crate::continuation::ExactName;
 use crate::engine::Engine;
 use crate::engine::admission::exact_limit::{block_exhausted, exact_name, key_of, reports};
@@ -29,6 +29,7 @@ use crate::progress::Progress;
 use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKey, RefundKeysFull, RefundName, Refunded};
 use crate::request::{OwnedPairs, Request};
 use crate::stable_hash::name_of;
+use crate::sync::lock_plain;
 
 impl Engine {
     /// The remaining quota of the limits that a permit was charged to, when it was given.
@@ -308,9 +309,16 @@ impl Engine {
         // Keys of leased limits are blocked here.
         let blocked: Vec<bool> =
             exact.iter().filter(|one| counts_units(one)).map(|one| one.blocked_until.is_some()).collect();
-        let local = gate.local_limits(request.attributes, limit);
+        let local = gate.local_limits(request.attributes, limit, now);
+        // Others are told of blocks that there are, not of each key that is reset.
+        let is_told = |one: &LocalLimit<'_>| self.shared.has_shared_store() && one.blocked_until.is_some();
         let lifted = local.iter().filter(|_| asks_store);
-        let lifted = lifted.map(|one| notes::remove(NoteKind::Block, block_name(gate, one)));
+        let lifted = lifted.flat_map(|one| {
+            let told = is_told(one).then(|| lifted_block(gate, one, now));
+            [notes::remove(NoteKind::Block, block_name(gate, one))].into_iter().chain(told)
+        });
+        let lifts: Vec<u128> =
+            local.iter().filter(|one| is_told(one)).map(|one| block_name(gate, one)).collect();
         let batch = Batch::each(self.next_batch_id(), operations).with_notes(lifted.take(Batch::NOTES_MAX));
         let attributes = OwnedPairs::from_attributes(request.attributes);
         let gate = gate.clone();
@@ -323,7 +331,6 @@ impl Engine {
             };
             let in_use = seen.filter(is_in_use).count();
             step.engine.ask_soon(&leased, step.now);
-            step.engine.shared.remote.reset(&leased);
             let local = attributes.with(|attributes| {
                 for leased in &names {
                     // Lifting a block that there is cannot fail for lack of room.
@@ -332,6 +339,9 @@ impl Engine {
                 step.engine.shared.blocks.lift_all(&gate, attributes, limit.as_deref());
                 gate.reset(attributes, limit.as_deref(), step.now)
             });
+            step.engine.has_lifted(&lifts, now);
+            // Once the blocks are lifted: streams look at once.
+            step.engine.shared.remote.reset(&leased);
             Ok(Progress::Done(local + in_use + unseen))
         })
     }
@@ -383,13 +393,15 @@ impl Engine {
         // A leased limit is blocked by each member for itself.
         exact.retain(|one| !one.is_leased);
         let is_local = exact.is_empty();
-        let (batch, noted) = if is_local {
-            let local = gate.local_limits(request.attributes, Some(limit));
-            let noted = noted_block(gate, local.first().ok_or_else(unknown)?);
-            let note = block_note(&noted, until, now);
-            (Batch::each(self.next_batch_id(), []).with_notes([note]), Some(noted))
+        let mut lifts = Vec::new();
+        let batch = if is_local {
+            let local = gate.local_limits(request.attributes, Some(limit), now);
+            let local = local.first().ok_or_else(unknown)?;
+            lifts.extend((until <= now).then(|| block_name(gate, local)));
+            let notes = block_notes(gate, local, until, now, self.shared.has_shared_store());
+            Batch::each(self.next_batch_id(), []).with_notes(notes)
         } else {
-            (self.batch_of(gate, &exact, now, |_| Some(Kind::Block { until }))?, None)
+            self.batch_of(gate, &exact, now, |_| Some(Kind::Block { until }))?
         };
         let attributes = OwnedPairs::from_attributes(request.attributes);
         let (gate, limit) = (gate.clone(), limit.to_owned());
@@ -397,74 +409,73 @@ impl Engine {
             step.answer.map_err(RequestError::Store)?;
             let blocks = &step.engine.shared.blocks;
             attributes.with(|attributes| {
-                if noted.is_some() {
+                if is_local {
                     gate.block(attributes, &limit, until, step.now)?;
                 }
                 blocks.set(&gate, attributes, &limit, BlockCause::Operation, until, step.now);
-                if let Some(noted) = noted {
-                    blocks.note(&gate, attributes, &limit, noted);
-                }
+                step.engine.has_lifted(&lifts, now);
                 step.engine.shared.remote.act();
                 Ok(Progress::Done(()))
             })
         }))
     }
 
-    /// Blocks a key again that was blocked before a restart, from its note of kind
-    /// [`NoteKind::Block`]; `false` if its limit is gone.
+    /// This member has lifted the blocks of these names at `now`, and does not lift them again when
+    /// it reads so in the store.
+    fn has_lifted(&self, names: &[u128], now: Timestamp) {
+        let until = now.saturating_add(NoteKind::LIFTED_BLOCK_KEPT);
+        lock_plain(&self.shared.lifts_seen).extend(names.iter().map(|name| (*name, until)));
+    }
+
+    /// Blocks a key again that was blocked before a restart, or by another member, from its note of
+    /// kind [`NoteKind::Block`]; `false` if its limit is gone.
     pub fn restore_block(&self, note: &Note, now: Timestamp) -> Result<bool, AdminError> {
-        let (name, value) = (notes::name(NoteKind::Block, note)?, notes::value(NoteKind::Block, note)?);
-        self.apply_block((name, value), note.until, now)
+        self.apply_block(&notes::value(NoteKind::Block, note)?, note.until, now)
+    }
+
+    /// Lifts the blocks that other members have lifted, from all notes of kind
+    /// [`NoteKind::LiftedBlock`]; how many lifts there were that this engine had not seen. To be
+    /// called before [`restore_block`](Engine::restore_block) with notes that were read later.
+    ///
+    /// Each lift is made once: a key that is blocked after it stays blocked.
+    pub fn lift_blocks(&self, notes: &[Note], now: Timestamp) -> usize {
+        let seen = &mut *lock_plain(&self.shared.lifts_seen);
+        let before = core::mem::take(seen);
+        let mut lifted = 0;
+        for note in notes {
+            // One that cannot be read is of a later version.
+            let Ok(name) = notes::name(NoteKind::LiftedBlock, note) else { continue };
+            let is_seen = before.get(&name) == Some(&note.until);
+            let is_made = is_seen
+                || notes::value(NoteKind::LiftedBlock, note)
+                    .is_ok_and(|value| self.apply_block(&value, Timestamp::MIN, now).is_ok_and(|made| made));
+            // A lift of a limit that this engine lacks is made when the limit is back.
+            if is_made {
+                seen.insert(name, note.until);
+            }
+            lifted += usize::from(is_made && !is_seen);
+        }
+        lifted
     }
 
     /// Refuses the key of a note until an instant, or lifts its block; whether its limit is there.
-    fn apply_block(
-        &self,
-        (name, value): (u128, BlockNote),
-        until: Timestamp,
-        now: Timestamp,
-    ) -> Result<bool, AdminError> {
-        let identity = notes::unhex(&value.identity)
+    fn apply_block(&self, note: &BlockNote, until: Timestamp, now: Timestamp) -> Result<bool, AdminError> {
+        let identity = notes::unhex(&note.identity)
             .ok_or_else(|| NoteError::new(NoteKind::Block, "its limit is not in hexadecimal digits"))?;
-        let Ok(gate) = self.gate(&value.namespace) else { return Ok(false) };
+        let Ok(gate) = self.gate(&note.namespace) else { return Ok(false) };
         let pairs: Vec<_> =
-            value.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            note.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let attributes = Attributes::new(&pairs);
         let is_applied = gate.restore_block(&identity, attributes, until, now).map_err(RequestError::from)?;
         if let (true, Some((limit, scope))) = (is_applied, gate.counter_of(&identity, attributes)) {
             let place = BlockPlace { owner: gate.owner(), namespace: gate.namespace(), limit };
-            self.shared.blocks.put(place, &ScopeView::Texts(&scope), BlockCause::Operation, until, now);
-            self.shared.blocks.note(gate, attributes, limit, (name, value.clone()));
-            self.shared.remote.act();
+            let scope = ScopeView::Texts(&scope);
+            // Notes that are known already come with each look at the store, and change nothing.
+            if self.shared.blocks.put(place, &scope, BlockCause::Operation, until, now) {
+                self.shared.remote.act();
+            }
         }
         Ok(is_applied)
-    }
-
-    /// The notes of blocks that this engine knows. Take them before you read the notes of a shared
-    /// store, for [`lift_blocks`](Engine::lift_blocks).
-    pub fn known_block_notes(&self) -> KnownBlockNotes {
-        self.shared.blocks.known_notes()
-    }
-
-    /// Lifts the blocks of which the store had a note, and has none in `notes`: another member has
-    /// lifted them. How many there were.
-    ///
-    /// `known` was taken before `notes` were read: what has been blocked since stays blocked.
-    pub fn lift_blocks(&self, known: KnownBlockNotes, notes: &[Note], now: Timestamp) -> usize {
-        let there = notes.iter().filter_map(|note| notes::name(NoteKind::Block, note).ok()).collect();
-        let lifted = self.shared.blocks.take_lifted(known, &there, now);
-        let count = lifted.len();
-        for note in lifted {
-            // A limit that is gone has no block, and lifting one cannot fail for lack of room.
-            let _ = self.apply_block((0, note), Timestamp::MIN, now);
-        }
-        count
-    }
-
-    /// Forgets of which blocks the store had a note, once it has lost its data: they last to their
-    /// ends.
-    pub fn forget_block_notes(&self) {
-        self.shared.blocks.forget_notes();
     }
 
     /// The blocks in force at `now`, as far as this engine knows them, in no order: those it set or
@@ -585,23 +596,39 @@ fn of_ledger(kind: Kind) -> Kind {
     }
 }
 
-/// The name and the value of the note by which a store remembers a block of a local limit.
-fn noted_block(gate: &Gate, limit: &LocalLimit<'_>) -> (u128, BlockNote) {
+/// The changes of notes for a block of a local limit: the store remembers the block, or forgets one
+/// that has ended, which other members are told of where they share the store.
+fn block_notes(
+    gate: &Gate,
+    limit: &LocalLimit<'_>,
+    until: Timestamp,
+    now: Timestamp,
+    is_shared: bool,
+) -> Vec<NoteChange> {
+    let name = block_name(gate, limit);
+    let (block, lift) = if until <= now {
+        (notes::remove(NoteKind::Block, name), lifted_block(gate, limit, now))
+    } else {
+        let block = notes::note(NoteKind::Block, name, &block_value(gate, limit), until);
+        (NoteChange::Put(block), notes::remove(NoteKind::LiftedBlock, name))
+    };
+    if is_shared { vec![block, lift] } else { vec![block] }
+}
+
+/// The note by which the other members learn that a block was lifted.
+fn lifted_block(gate: &Gate, limit: &LocalLimit<'_>, now: Timestamp) -> NoteChange {
+    let until = now.saturating_add(NoteKind::LIFTED_BLOCK_KEPT);
+    let value = block_value(gate, limit);
+    NoteChange::Put(notes::note(NoteKind::LiftedBlock, block_name(gate, limit), &value, until))
+}
+
+fn block_value(gate: &Gate, limit: &LocalLimit<'_>) -> BlockNote {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let value = BlockNote {
+    BlockNote {
         namespace: gate.namespace().to_owned(),
         identity: notes::hex(limit.identity),
         attributes: limit.attributes.iter().map(owned).collect(),
-    };
-    (block_name(gate, limit), value)
-}
-
-/// The change of the note of a block: that of a block that has ended is removed.
-fn block_note((name, value): &(u128, BlockNote), until: Timestamp, now: Timestamp) -> NoteChange {
-    if until <= now {
-        return notes::remove(NoteKind::Block, *name);
     }
-    NoteChange::Put(notes::note(NoteKind::Block, *name, value, until))
 }
 
 fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {

@@ -4,8 +4,8 @@
 use core::time::Duration;
 
 use tidegate_core::{Cost, Reason, Retry};
-use tidegate_engine::{Completion, KnownBlockNotes, Outcome, Request};
-use tidegate_store::{Note, NoteKind};
+use tidegate_engine::{Completion, Outcome, Request};
+use tidegate_store::NoteKind;
 
 use super::{ADA, Fleet, leased, window};
 
@@ -125,16 +125,11 @@ fn a_blocked_key_is_refused_until_then_and_keeps_what_it_has() {
     assert!(fleet.admit(0, 1).is_some());
 }
 
-/// The notes of blocks that the member `at` knows, and those that the store has.
-fn block_notes(fleet: &Fleet, at: usize) -> (KnownBlockNotes, Vec<Note>) {
-    (fleet.members[at].known_block_notes(), fleet.store.notes_now(NoteKind::Block))
-}
-
-/// The member `at` follows the blocks of the others.
-fn follow_blocks(fleet: &Fleet, at: usize, (known, notes): (KnownBlockNotes, Vec<Note>)) -> usize {
-    let lifted = fleet.members[at].lift_blocks(known, &notes, fleet.now());
-    for note in &notes {
-        fleet.members[at].restore_block(note, fleet.now()).unwrap();
+/// The member `at` follows the blocks of the others; how many of them it lifts.
+fn follow_blocks(fleet: &Fleet, at: usize) -> usize {
+    let lifted = fleet.members[at].lift_blocks(&fleet.store.notes_now(NoteKind::LiftedBlock), fleet.now());
+    for note in fleet.store.notes_now(NoteKind::Block) {
+        fleet.members[at].restore_block(&note, fleet.now()).unwrap();
     }
     lifted
 }
@@ -145,44 +140,73 @@ fn block(fleet: &Fleet, at: usize, span: Duration) {
     fleet.carry(at, block);
 }
 
+fn is_blocked(fleet: &mut Fleet, at: usize) -> bool {
+    fleet.ask(at, 1).is_err_and(|refusal| refusal.reason() == Reason::Blocked)
+}
+
 #[test]
 fn a_block_is_lifted_at_each_member_that_took_it_over() {
     let mut fleet = day(50);
     let minute = Duration::from_mins(1);
-    let is_blocked =
-        |fleet: &mut Fleet| fleet.ask(1, 1).is_err_and(|refusal| refusal.reason() == Reason::Blocked);
     block(&fleet, 0, minute);
-    assert_eq!(follow_blocks(&fleet, 1, block_notes(&fleet, 1)), 0);
-    assert!(is_blocked(&mut fleet));
+    assert_eq!(follow_blocks(&fleet, 1), 0);
+    assert!(is_blocked(&mut fleet, 1));
     block(&fleet, 0, Duration::ZERO);
-    assert_eq!(follow_blocks(&fleet, 1, block_notes(&fleet, 1)), 1);
-    assert!(!is_blocked(&mut fleet), "the note is gone");
+    assert_eq!(follow_blocks(&fleet, 1), 1);
+    assert!(!is_blocked(&mut fleet, 1));
     assert!(fleet.members[1].blocks(fleet.now()).is_empty());
 
-    // A key that is blocked after the notes were read stays blocked.
-    block(&fleet, 0, minute);
-    follow_blocks(&fleet, 1, block_notes(&fleet, 1));
-    block(&fleet, 0, Duration::ZERO);
-    let read = block_notes(&fleet, 1);
+    // A key that is blocked after that stays blocked at both members.
+    fleet.pass(Duration::from_secs(1));
     block(&fleet, 1, minute);
-    assert_eq!(follow_blocks(&fleet, 1, read), 0);
-    assert!(is_blocked(&mut fleet));
+    for at in [0, 1, 0, 1] {
+        assert_eq!(follow_blocks(&fleet, at), 0);
+        assert!(is_blocked(&mut fleet, at), "at member {at}");
+    }
+}
 
-    // So does a key that is blocked when the store loses its notes.
-    let (known, _) = block_notes(&fleet, 1);
-    fleet.members[1].forget_block_notes();
-    assert_eq!(follow_blocks(&fleet, 1, (known, Vec::new())), 0);
-    assert!(is_blocked(&mut fleet));
+#[test]
+fn a_lift_ends_no_block_that_begins_after_it_and_none_without_it() {
+    let limit = leased("daily", window(3, Duration::from_hours(24)));
+    let mut fleet = Fleet::new(2, &[limit.block_on_exceed(Duration::from_mins(10))]);
+    block(&fleet, 0, Duration::from_mins(1));
+    follow_blocks(&fleet, 1);
+    block(&fleet, 0, Duration::ZERO);
+    assert_eq!(follow_blocks(&fleet, 1), 1);
+    // Both use the limit up, which blocks the key there.
+    for at in [0, 1] {
+        fleet.burst(at);
+        assert!(is_blocked(&mut fleet, at));
+        assert_eq!(follow_blocks(&fleet, at), 0, "the lift is made once");
+        assert!(is_blocked(&mut fleet, at), "at member {at}");
+    }
+    // An operator lifts it everywhere, also where the member itself has set it.
+    block(&fleet, 0, Duration::ZERO);
+    fleet.pass(Duration::from_secs(1));
+    block(&fleet, 0, Duration::ZERO);
+    assert_eq!(follow_blocks(&fleet, 1), 1);
+    assert!(fleet.members[1].blocks(fleet.now()).is_empty());
+
+    // A store without its data lifts nothing.
+    block(&fleet, 0, Duration::from_mins(1));
+    follow_blocks(&fleet, 1);
+    assert_eq!(fleet.members[1].lift_blocks(&[], fleet.now()), 0);
+    assert!(is_blocked(&mut fleet, 1));
 }
 
 #[test]
 fn a_reset_lifts_a_block_at_the_other_members_too() {
     let mut fleet = day(50);
+    let reset = |fleet: &Fleet| {
+        let reset = fleet.members[0].reset(&Request::new("api", &ADA), None, fleet.now()).unwrap();
+        fleet.carry(0, reset);
+    };
+    reset(&fleet);
+    assert!(fleet.store.notes_now(NoteKind::LiftedBlock).is_empty(), "there was none to lift");
     block(&fleet, 0, Duration::from_mins(1));
-    follow_blocks(&fleet, 1, block_notes(&fleet, 1));
-    let reset = fleet.members[0].reset(&Request::new("api", &ADA), None, fleet.now()).unwrap();
-    fleet.carry(0, reset);
-    assert_eq!(follow_blocks(&fleet, 1, block_notes(&fleet, 1)), 1);
+    follow_blocks(&fleet, 1);
+    reset(&fleet);
+    assert_eq!(follow_blocks(&fleet, 1), 1);
     assert!(fleet.admit(1, 1).is_some());
 }
 
