@@ -91,6 +91,8 @@ fn a_block_on_a_local_limit_holds_until_its_instant_across_a_restart_and_a_reset
     assert!(world.admit(1).is_some());
     world.carry(world.engine.block(&request, "rate", until.saturating_add(MINUTE), world.now())).unwrap();
     world.carry(world.engine.block(&request, "rate", tidegate_core::Timestamp::MIN, world.now())).unwrap();
+    let told = world.store.notes_now(NoteKind::LiftedBlock);
+    assert!(told.is_empty(), "nobody shares the store: {told:?}");
     assert!(restarted(world).admit(1).is_some(), "a lifted block is lifted for good");
 }
 

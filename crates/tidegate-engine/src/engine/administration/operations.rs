@@ -310,20 +310,16 @@ impl Engine {
         let blocked: Vec<bool> =
             exact.iter().filter(|one| counts_units(one)).map(|one| one.blocked_until.is_some()).collect();
         let local = gate.local_limits(request.attributes, limit, now);
-        // Others are told of blocks that there are, not of each key that is reset.
-        let is_told = |one: &LocalLimit<'_>| self.shared.has_shared_store() && one.blocked_until.is_some();
-        let lifted = local.iter().filter(|_| asks_store);
-        let lifted = lifted.flat_map(|one| {
-            let told = is_told(one).then(|| lifted_block(gate, one, now));
-            [notes::remove(NoteKind::Block, block_name(gate, one))].into_iter().chain(told)
+        let lifted = local.iter().filter(|_| asks_store).flat_map(|one| {
+            // Others are told of blocks that there are, not of each key that is reset.
+            let is_told = self.shared.has_shared_store() && one.blocked_until.is_some();
+            block_notes(gate, one, Timestamp::MIN, now, is_told)
         });
-        let lifts: Vec<u128> =
-            local.iter().filter(|one| is_told(one)).map(|one| block_name(gate, one)).collect();
         let batch = Batch::each(self.next_batch_id(), operations).with_notes(lifted.take(Batch::NOTES_MAX));
         let attributes = OwnedPairs::from_attributes(request.attributes);
         let gate = gate.clone();
         let limit = limit.map(str::to_owned);
-        self.ask(batch, now, move |step, _| {
+        self.ask(batch, now, move |step, batch| {
             let answer = step.answer.map_err(RequestError::Store)?;
             let seen = answer.outcomes.iter().take(looked).zip(blocked);
             let is_in_use = |(one, is_blocked): &(&Outcome, bool)| {
@@ -339,7 +335,7 @@ impl Engine {
                 step.engine.shared.blocks.lift_all(&gate, attributes, limit.as_deref());
                 gate.reset(attributes, limit.as_deref(), step.now)
             });
-            step.engine.has_lifted(&lifts, now);
+            step.engine.has_lifted(&batch.notes);
             // Once the blocks are lifted: streams look at once.
             step.engine.shared.remote.reset(&leased);
             Ok(Progress::Done(local + in_use + unseen))
@@ -393,19 +389,17 @@ impl Engine {
         // A leased limit is blocked by each member for itself.
         exact.retain(|one| !one.is_leased);
         let is_local = exact.is_empty();
-        let mut lifts = Vec::new();
         let batch = if is_local {
             let local = gate.local_limits(request.attributes, Some(limit), now);
-            let local = local.first().ok_or_else(unknown)?;
-            lifts.extend((until <= now).then(|| block_name(gate, local)));
-            let notes = block_notes(gate, local, until, now, self.shared.has_shared_store());
+            let is_told = self.shared.has_shared_store();
+            let notes = block_notes(gate, local.first().ok_or_else(unknown)?, until, now, is_told);
             Batch::each(self.next_batch_id(), []).with_notes(notes)
         } else {
             self.batch_of(gate, &exact, now, |_| Some(Kind::Block { until }))?
         };
         let attributes = OwnedPairs::from_attributes(request.attributes);
         let (gate, limit) = (gate.clone(), limit.to_owned());
-        Ok(Progress::ask(batch, move |step, _| {
+        Ok(Progress::ask(batch, move |step, batch| {
             step.answer.map_err(RequestError::Store)?;
             let blocks = &step.engine.shared.blocks;
             attributes.with(|attributes| {
@@ -413,18 +407,20 @@ impl Engine {
                     gate.block(attributes, &limit, until, step.now)?;
                 }
                 blocks.set(&gate, attributes, &limit, BlockCause::Operation, until, step.now);
-                step.engine.has_lifted(&lifts, now);
+                step.engine.has_lifted(&batch.notes);
                 step.engine.shared.remote.act();
                 Ok(Progress::Done(()))
             })
         }))
     }
 
-    /// This member has lifted the blocks of these names at `now`, and does not lift them again when
-    /// it reads so in the store.
-    fn has_lifted(&self, names: &[u128], now: Timestamp) {
-        let until = now.saturating_add(NoteKind::LIFTED_BLOCK_KEPT);
-        lock_plain(&self.shared.lifts_seen).extend(names.iter().map(|name| (*name, until)));
+    /// This member has written these notes: it does not make their lifts again when it reads them.
+    fn has_lifted(&self, changes: &[NoteChange]) {
+        let lifts = changes.iter().filter_map(|change| match change {
+            NoteChange::Put(note) => Some((notes::name(NoteKind::LiftedBlock, note).ok()?, note.until)),
+            _ => None,
+        });
+        lock_plain(&self.shared.lifts_seen).extend(lifts);
     }
 
     /// Blocks a key again that was blocked before a restart, or by another member, from its note of
@@ -440,20 +436,20 @@ impl Engine {
     /// Each lift is made once: a key that is blocked after it stays blocked.
     pub fn lift_blocks(&self, notes: &[Note], now: Timestamp) -> usize {
         let seen = &mut *lock_plain(&self.shared.lifts_seen);
-        let before = core::mem::take(seen);
+        seen.retain(|_, until| *until > now);
         let mut lifted = 0;
         for note in notes {
-            // One that cannot be read is of a later version.
+            // A note that cannot be read was written by a later version.
             let Ok(name) = notes::name(NoteKind::LiftedBlock, note) else { continue };
-            let is_seen = before.get(&name) == Some(&note.until);
-            let is_made = is_seen
-                || notes::value(NoteKind::LiftedBlock, note)
-                    .is_ok_and(|value| self.apply_block(&value, Timestamp::MIN, now).is_ok_and(|made| made));
-            // A lift of a limit that this engine lacks is made when the limit is back.
-            if is_made {
-                seen.insert(name, note.until);
+            let Ok(value) = notes::value(NoteKind::LiftedBlock, note) else { continue };
+            if seen.get(&name) == Some(&note.until) {
+                continue;
             }
-            lifted += usize::from(is_made && !is_seen);
+            // A lift of a limit that this engine lacks is made when the limit is back.
+            if self.apply_block(&value, Timestamp::MIN, now).is_ok_and(|is_made| is_made) {
+                seen.insert(name, note.until);
+                lifted += 1;
+            }
         }
         lifted
     }
@@ -597,29 +593,24 @@ fn of_ledger(kind: Kind) -> Kind {
 }
 
 /// The changes of notes for a block of a local limit: the store remembers the block, or forgets one
-/// that has ended, which other members are told of where they share the store.
+/// that has ended. Other members learn of the end by a note of its own if they are to be told.
 fn block_notes(
     gate: &Gate,
     limit: &LocalLimit<'_>,
     until: Timestamp,
     now: Timestamp,
-    is_shared: bool,
-) -> Vec<NoteChange> {
-    let name = block_name(gate, limit);
-    let (block, lift) = if until <= now {
-        (notes::remove(NoteKind::Block, name), lifted_block(gate, limit, now))
-    } else {
-        let block = notes::note(NoteKind::Block, name, &block_value(gate, limit), until);
-        (NoteChange::Put(block), notes::remove(NoteKind::LiftedBlock, name))
+    is_told: bool,
+) -> impl Iterator<Item = NoteChange> {
+    let name = name_of([&b"block"[..], gate.namespace().as_bytes(), limit.identity, &limit.key]);
+    let change = |kind, until: Option<Timestamp>| match until {
+        Some(until) => NoteChange::Put(notes::note(kind, name, &block_value(gate, limit), until)),
+        None => notes::remove(kind, name),
     };
-    if is_shared { vec![block, lift] } else { vec![block] }
-}
-
-/// The note by which the other members learn that a block was lifted.
-fn lifted_block(gate: &Gate, limit: &LocalLimit<'_>, now: Timestamp) -> NoteChange {
-    let until = now.saturating_add(NoteKind::LIFTED_BLOCK_KEPT);
-    let value = block_value(gate, limit);
-    NoteChange::Put(notes::note(NoteKind::LiftedBlock, block_name(gate, limit), &value, until))
+    let is_lifted = until <= now;
+    let block = change(NoteKind::Block, (!is_lifted).then_some(until));
+    let told_until = now.saturating_add(NoteKind::LIFTED_BLOCK_KEPT);
+    let lift = is_told.then(|| change(NoteKind::LiftedBlock, is_lifted.then_some(told_until)));
+    [block].into_iter().chain(lift)
 }
 
 fn block_value(gate: &Gate, limit: &LocalLimit<'_>) -> BlockNote {
@@ -629,10 +620,6 @@ fn block_value(gate: &Gate, limit: &LocalLimit<'_>) -> BlockNote {
         identity: notes::hex(limit.identity),
         attributes: limit.attributes.iter().map(owned).collect(),
     }
-}
-
-fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {
-    name_of([&b"block"[..], gate.namespace().as_bytes(), limit.identity, &limit.key])
 }
 
 /// Fails unless there is a limit of this name, and the request has the attributes of its key.

@@ -195,6 +195,20 @@ fn a_lift_ends_no_block_that_begins_after_it_and_none_without_it() {
 }
 
 #[test]
+fn a_member_does_not_make_its_own_lift_again() {
+    let limit = leased("daily", window(3, Duration::from_hours(24)));
+    let mut fleet = Fleet::new(2, &[limit.block_on_exceed(Duration::from_mins(10))]);
+    block(&fleet, 0, Duration::from_mins(1));
+    // The notes were read before the lift, and are followed after it.
+    let read_before = fleet.store.notes_now(NoteKind::LiftedBlock);
+    block(&fleet, 0, Duration::ZERO);
+    assert_eq!(fleet.members[0].lift_blocks(&read_before, fleet.now()), 0);
+    fleet.burst(0);
+    assert_eq!(follow_blocks(&fleet, 0), 0);
+    assert!(is_blocked(&mut fleet, 0), "the limit is exceeded since");
+}
+
+#[test]
 fn a_reset_lifts_a_block_at_the_other_members_too() {
     let mut fleet = day(50);
     let reset = |fleet: &Fleet| {
