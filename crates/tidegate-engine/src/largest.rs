@@ -1,34 +1,36 @@
 //! The largest of many items, without sorting the others.
 
-use core::cmp::Reverse;
-use std::collections::BinaryHeap;
+use core::cmp::Ordering;
 
-/// The largest items that were added, at most `max`.
+/// The largest items that were added, at most `max`, in the order that `order` gives them.
 #[derive(Debug)]
-pub(crate) struct Largest<T> {
+pub(crate) struct LargestItems<T, O> {
     max: usize,
-    /// Its first item is the least.
-    kept: BinaryHeap<Reverse<T>>,
+    order: O,
+    /// The largest first.
+    kept: Vec<T>,
 }
 
-impl<T: Ord> Largest<T> {
-    pub(crate) const fn new(max: usize) -> Self {
-        Self { max, kept: BinaryHeap::new() }
+impl<T, O: Fn(&T, &T) -> Ordering> LargestItems<T, O> {
+    pub(crate) const fn new(max: usize, order: O) -> Self {
+        Self { max, order, kept: Vec::new() }
     }
 
+    /// Most items are compared with the least kept one alone.
     pub(crate) fn add(&mut self, item: T) {
-        if self.kept.len() < self.max {
-            self.kept.push(Reverse(item));
-        } else if let Some(mut least) = self.kept.peek_mut()
-            && item > least.0
-        {
-            least.0 = item;
+        let is_full = self.kept.len() >= self.max;
+        let is_above = |least| (self.order)(&item, least).is_gt();
+        if is_full && !self.kept.last().is_some_and(is_above) {
+            return;
         }
+        let at = self.kept.partition_point(|kept| (self.order)(kept, &item).is_ge());
+        self.kept.insert(at, item);
+        self.kept.truncate(self.max);
     }
 
     /// The items, the largest first.
     pub(crate) fn into_sorted(self) -> impl Iterator<Item = T> {
-        self.kept.into_sorted_vec().into_iter().map(|Reverse(item)| item)
+        self.kept.into_iter()
     }
 }
 
@@ -39,7 +41,7 @@ mod tests {
     #[test]
     fn the_largest_items_remain_in_order() {
         let largest = |max: usize, items: &[u32]| {
-            let mut largest = Largest::new(max);
+            let mut largest = LargestItems::new(max, u32::cmp);
             for item in items {
                 largest.add(*item);
             }

@@ -1,6 +1,5 @@
 //! A readable view of the leases that a member holds.
 
-use core::cmp::Ordering;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -8,8 +7,7 @@ use tidegate_core::Timestamp;
 
 use super::Leases;
 use super::leased_key::LeasedKey;
-use super::slot::Slot;
-use crate::largest::Largest;
+use crate::largest::LargestItems;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::lock;
 
@@ -85,17 +83,20 @@ impl Leases {
 
     /// The leases with the most demand, at most `max`, and what all of them have.
     pub(crate) fn views(&self, max: usize, now: Timestamp) -> LeasesView {
-        let mut largest = Largest::new(max);
+        // By demand, and where that is the same by name.
+        let mut largest = LargestItems::new(max, |one: &(u64, Arc<LeasedKey>), other| {
+            one.0.cmp(&other.0).then_with(|| other.1.names().cmp(&one.1.names()))
+        });
         let (mut tokens, mut gone) = (0_u64, 0_u64);
         for shard in &self.shards {
             for slot in lock(shard).slots.values() {
                 tokens = tokens.saturating_add(slot.about.whole(slot.holder.tokens(&slot.terms, now)));
                 gone = gone.saturating_add(slot.gone(now));
                 // There may be a million, and texts are made for those that are shown.
-                largest.add(Rank::new(slot, now));
+                largest.add((slot.holder.demand(&slot.terms, now), Arc::clone(&slot.about)));
             }
         }
-        let view = |rank: Rank| self.view(&rank.about, now);
+        let view = |(_, about): (u64, Arc<LeasedKey>)| self.view(&about, now);
         LeasesView { leases: largest.into_sorted().filter_map(view).collect(), tokens, gone }
     }
 
@@ -122,37 +123,3 @@ impl Leases {
         })
     }
 }
-
-/// By what leases are told apart when not all are shown: by demand, and where that is the same by
-/// name.
-#[derive(Debug)]
-struct Rank {
-    demand: u64,
-    about: Arc<LeasedKey>,
-}
-
-impl Rank {
-    fn new(slot: &Slot, now: Timestamp) -> Self {
-        Self { demand: slot.holder.demand(&slot.terms, now), about: Arc::clone(&slot.about) }
-    }
-}
-
-impl Ord for Rank {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.demand.cmp(&other.demand).then_with(|| other.about.names().cmp(&self.about.names()))
-    }
-}
-
-impl PartialOrd for Rank {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Rank {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Rank {}

@@ -1,6 +1,5 @@
 //! Streams and what is done with them.
 
-use core::cmp::Ordering;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use super::{
 };
 use crate::engine::{Engine, subject_of};
 use crate::error::RequestError;
-use crate::largest::Largest;
+use crate::largest::LargestItems;
 use crate::leases::Leases;
 use crate::sync::lock_plain;
 
@@ -255,13 +254,19 @@ impl Engine {
 
     /// The buckets of all streams with the most demand, at most `max`.
     pub fn remote_views(&self, max: usize, now: Timestamp) -> Vec<RemoteView> {
-        let mut largest = Largest::new(max);
+        // By demand, and where that is the same by name.
+        let mut largest = LargestItems::new(max, |one: &RankedBucket, other: &RankedBucket| {
+            one.0.cmp(&other.0).then_with(|| names_of(other).cmp(&names_of(one)))
+        });
         for cell in self.shared.remote.all() {
             let state = lock_plain(&cell.state);
             // There may be tens of thousands, and texts are made for those that are shown.
-            state.buckets.values().for_each(|bucket| largest.add(BucketRank::new(&cell, bucket)));
+            for bucket in state.buckets.values() {
+                let demand = bucket.remote.demand_each_1000_s();
+                largest.add((demand, Arc::clone(&cell), Arc::clone(&bucket.id)));
+            }
         }
-        let view = |BucketRank { cell, bucket, .. }: BucketRank| {
+        let view = |(_, cell, bucket): RankedBucket| {
             Some(view(&cell, lock_plain(&cell.state).buckets.get(&bucket)?, now))
         };
         largest.into_sorted().filter_map(view).collect()
@@ -286,47 +291,12 @@ impl Engine {
     }
 }
 
-/// By what buckets are told apart when not all are shown: by demand, and where that is the same by
-/// name.
-struct BucketRank {
-    demand: u64,
-    cell: Arc<StreamCell>,
-    bucket: Arc<BucketId>,
+/// The demand of a bucket, its stream, and its id.
+type RankedBucket = (u64, Arc<StreamCell>, Arc<BucketId>);
+
+fn names_of((_, cell, bucket): &RankedBucket) -> (&str, &str, &BucketId) {
+    (cell.namespace(), &cell.of.stream.0, bucket)
 }
-
-impl BucketRank {
-    fn new(cell: &Arc<StreamCell>, bucket: &Bucket) -> Self {
-        Self {
-            demand: bucket.remote.demand_each_1000_s(),
-            cell: Arc::clone(cell),
-            bucket: Arc::clone(&bucket.id),
-        }
-    }
-
-    fn names(&self) -> (&str, &str, &BucketId) {
-        (self.cell.namespace(), &self.cell.of.stream.0, &self.bucket)
-    }
-}
-
-impl Ord for BucketRank {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.demand.cmp(&other.demand).then_with(|| other.names().cmp(&self.names()))
-    }
-}
-
-impl PartialOrd for BucketRank {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for BucketRank {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for BucketRank {}
 
 fn view(cell: &StreamCell, bucket: &Bucket, now: Timestamp) -> RemoteView {
     let told = bucket.remote.told(now);
