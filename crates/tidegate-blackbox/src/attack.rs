@@ -119,18 +119,13 @@ impl RunContext {
         Self { minutes, ..self }
     }
 
-    /// The same with the folder that `cargo xtask dist` wrote.
+    /// The same with the folder that `cargo xtask dist` wrote, and the one that it wrote at an
+    /// earlier commit.
     #[must_use]
-    pub fn with_artifacts(self, folder: &Path) -> Self {
+    pub fn with_artifacts(self, folder: Option<&Path>, before: Option<&Path>) -> Self {
         // Parts of the suite run commands in folders of their own.
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        Self { artifacts: Some(folder), ..self }
-    }
-
-    /// The same with the folder that it wrote at an earlier commit.
-    #[must_use]
-    pub fn with_artifacts_before(self, folder: &Path) -> Self {
-        Self { artifacts_before: Some(folder.to_owned()), ..self }
+        let found = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        Self { artifacts: folder.map(found), artifacts_before: before.map(found), ..self }
     }
 
     /// The artifact whose name ends like this, such as `_amd64.deb`. Where `cargo xtask dist` made

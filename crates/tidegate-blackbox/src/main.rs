@@ -1,7 +1,7 @@
 //! Runs attacks and experiments against a daemon's binary.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -57,7 +57,14 @@ enum Command {
     },
     /// Install and start what `cargo xtask dist` has made, one part of the suite for each kind of
     /// artifact.
-    Packages(ArtifactSelection),
+    Packages {
+        #[command(flatten)]
+        selection: ArtifactSelection,
+        /// The folder that `cargo xtask dist` wrote at an earlier commit, to upgrade from. Without
+        /// it, the same program with an earlier version is upgraded.
+        #[arg(long, value_name = "FOLDER")]
+        before: Option<PathBuf>,
+    },
     /// Make what `cargo xtask dist` has made once more in another folder, and compare the bytes.
     Reproduction(ArtifactSelection),
     /// Compare the rows of the meter with the counts of clients that cut connections at random.
@@ -97,20 +104,12 @@ struct ArtifactSelection {
     /// The folder that `cargo xtask dist` wrote.
     #[arg(long, value_name = "FOLDER", required_unless_present = "list")]
     artifacts: Option<PathBuf>,
-    /// The folder that it wrote at an earlier commit, to upgrade from. Without it, the same program
-    /// with an earlier version is upgraded.
-    #[arg(long, value_name = "FOLDER")]
-    before: Option<PathBuf>,
 }
 
 impl ArtifactSelection {
     /// Runs the chosen members of `suite` on the artifacts; whether all passed.
-    fn run(&self, suite: &'static [Trial]) -> Result<bool, Ended> {
-        self.selection.run(suite, |context| {
-            let context =
-                self.artifacts.iter().fold(context, |context, folder| context.with_artifacts(folder));
-            self.before.iter().fold(context, |context, folder| context.with_artifacts_before(folder))
-        })
+    fn run(&self, suite: &'static [Trial], before: Option<&Path>) -> Result<bool, Ended> {
+        self.selection.run(suite, |context| context.with_artifacts(self.artifacts.as_deref(), before))
     }
 }
 
@@ -184,22 +183,23 @@ impl From<Failure> for Ended {
 }
 
 fn main() -> ExitCode {
-    let passed =
-        match Arguments::parse().command {
-            Command::Attack { selection, minutes } => {
-                selection.run(attacks::suite::ATTACKS, |context| context.with_minutes(minutes))
-            }
-            Command::Load { selection, quick } => selection
-                .run(load::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context }),
-            Command::Quota { selection, quick } => selection
-                .run(quota::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context }),
-            Command::Packages(selection) => selection.run(packages::suite::PARTS),
-            Command::Reproduction(selection) => selection.run(packages::suite::REPRODUCTION),
-            Command::Fleet(experiment) => fleet::run(&experiment).map_err(Ended::Failed),
-            Command::Metering(arguments) => metering::run(&arguments).map_err(Ended::Failed),
-            Command::Protocols(arguments) => protocols::run(&arguments).map(|()| true).map_err(Ended::Failed),
-            Command::ServeUpstream { workers } => return serve_upstream(workers),
-        };
+    let passed = match Arguments::parse().command {
+        Command::Attack { selection, minutes } => {
+            selection.run(attacks::suite::ATTACKS, |context| context.with_minutes(minutes))
+        }
+        Command::Load { selection, quick } => {
+            selection.run(load::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context })
+        }
+        Command::Quota { selection, quick } => {
+            selection.run(quota::suite::EXPERIMENTS, |context| if quick { context.quick() } else { context })
+        }
+        Command::Packages { selection, before } => selection.run(packages::suite::PARTS, before.as_deref()),
+        Command::Reproduction(selection) => selection.run(packages::suite::REPRODUCTION, None),
+        Command::Fleet(experiment) => fleet::run(&experiment).map_err(Ended::Failed),
+        Command::Metering(arguments) => metering::run(&arguments).map_err(Ended::Failed),
+        Command::Protocols(arguments) => protocols::run(&arguments).map(|()| true).map_err(Ended::Failed),
+        Command::ServeUpstream { workers } => return serve_upstream(workers),
+    };
     match passed {
         Ok(true) => ExitCode::SUCCESS,
         // Of a closed pipe nothing is said: a reader that ends, as `head` does, has what it wanted.

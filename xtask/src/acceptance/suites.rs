@@ -124,7 +124,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "packages",
         takes: "25 min",
-        about: "what `cargo xtask dist` makes, unpacked, installed and started: --only NAME, --list, --json",
+        about: "what `cargo xtask dist` makes, unpacked, installed and started: --only NAME, --before FOLDER, --list, --json",
         kind: SuiteKind::Artifacts { subcommand: "packages" },
     },
     Suite {
