@@ -44,6 +44,13 @@ fn member_of(port: u16, deadline: &str, limits: &str) -> (Daemon, String, Tempor
     (daemon, address, file)
 }
 
+/// Two members on the Redis of this port, both ready.
+fn two_members(port: u16, limits: &str) -> [(Daemon, String, TemporaryFile); 2] {
+    let members = [member(port, limits), member(port, limits)];
+    until("both are ready", || members.iter().all(|(_, address, _)| is_ready(address)));
+    members
+}
+
 fn get(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     send(&mut stream, &format!("GET {path} HTTP/1.1\r\nhost: t\r\n\r\n"));
@@ -289,9 +296,7 @@ fn what_a_late_store_charged_for_refused_requests_is_undone() {
 fn an_override_set_at_one_member_applies_at_the_others() {
     let Some(redis) = redis_or_skip("an_override_set_at_one_member_applies_at_the_others") else { return };
     let limit = "{ name: a, key: [user], rate: 10/d }";
-    let (_first, one, _one_file) = member(redis.port(), limit);
-    let (_second, other, _other_file) = member(redis.port(), limit);
-    until("both are ready", || is_ready(&one) && is_ready(&other));
+    let [(_first, one, _one_file), (_second, other, _other_file)] = two_members(redis.port(), limit);
     let limit_at = |address: &str| {
         let peek = r#"{"namespace":"api","attributes":{"user":"ada"},"peek":true}"#;
         body(&post(address, "/v1/check", peek).1)["limits"][0]["limit"].as_u64()
@@ -317,9 +322,7 @@ fn a_block_set_and_lifted_at_one_member_is_set_and_lifted_at_the_others() {
     let name = "a_block_set_and_lifted_at_one_member_is_set_and_lifted_at_the_others";
     let Some(redis) = redis_or_skip(name) else { return };
     let limit = "{ name: leased, key: [user], rate: 100/s }, { name: here, key: [user], rolling: { limit: 100, window: 1m } }";
-    let (_first, one, _one_file) = member(redis.port(), limit);
-    let (_second, other, _other_file) = member(redis.port(), limit);
-    until("both are ready", || is_ready(&one) && is_ready(&other));
+    let [(_first, one, _one_file), (_second, other, _other_file)] = two_members(redis.port(), limit);
     for limit in ["leased", "here"] {
         let block = |at: &str, ms: u64| {
             let attributes = r#"{"user":"ada"}"#;
@@ -344,9 +347,7 @@ fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
     let name = "a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so";
     let Some(redis) = redis_or_skip(name) else { return };
     let limits = "{ name: quota, key: [user], rate: 10/d }, { name: rate, key: [app], rate: 1000/s, consistency: exact }";
-    let (_daemon, address, _file) = member(redis.port(), limits);
-    let (_other_daemon, other, _other_file) = member(redis.port(), limits);
-    until("both are ready", || is_ready(&address) && is_ready(&other));
+    let [(_daemon, address, _file), (_other_daemon, other, _other_file)] = two_members(redis.port(), limits);
     let app = r#"{"namespace":"api","attributes":{"app":"shop"}}"#;
     assert_eq!((post(&address, "/v1/check", ADA).0, post(&address, "/v1/check", app).0), (200, 200));
     redis.send("FLUSHALL");

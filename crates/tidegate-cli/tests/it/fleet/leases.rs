@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_test_support::{PATIENCE, TemporaryFile, holds_within, until};
 
-use super::{ADA, body, get, is_ready, member, redis_or_skip};
+use super::{ADA, body, get, is_ready, member, redis_or_skip, two_members};
 use crate::command::run;
 use crate::process::{Daemon, answer, post, send};
 
@@ -195,9 +195,7 @@ fn members_divide_a_local_limit_and_take_over_what_another_leaves() {
     let name = "members_divide_a_local_limit_and_take_over_what_another_leaves";
     let Some(redis) = redis_or_skip(name) else { return };
     let limit = "{ name: each, key: [user], rate: 1/h, burst: 100, consistency: local, share: auto }";
-    let (_one, address, _file) = member(redis.port(), limit);
-    let (mut two, other, _other_file) = member(redis.port(), limit);
-    until("both are ready", || is_ready(&address) && is_ready(&other));
+    let [(_one, address, _file), (mut two, other, _other_file)] = two_members(redis.port(), limit);
     let part = |address: &str| {
         let peek = r#"{"namespace":"api","attributes":{"user":"ada"},"peek":true}"#;
         body(&post(address, "/v1/check", peek).1)["limits"][0]["limit"].as_u64()
